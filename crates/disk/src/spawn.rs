@@ -59,6 +59,8 @@ pub struct Program {
     pub unset: Vec<String>,
     /// Whether its environment is only what is set here.
     pub bare: bool,
+    /// Whether it makes files with the umask of the user, whose they are, and not with ours.
+    pub users_umask: bool,
     /// Where it runs; in `/` if none.
     pub folder: Option<PathBuf>,
     /// Where its output goes, appended to; nowhere if none, or where that cannot be opened: what it does matters more.
@@ -100,11 +102,15 @@ impl Program {
             None => command.stdout(Stdio::null()).stderr(Stdio::null()),
             Some((log, copy)) => command.stdout(log).stderr(copy),
         };
-        // SAFETY: between fork and exec only setsid is called, which is async-signal-safe and
-        // allocates nothing. It fails only for a process group leader, which a fork is not.
+        let umask = if self.users_umask { process::users_umask() } else { None };
+        // SAFETY: between fork and exec only setsid and umask are called, which are async-signal-safe and
+        // allocate nothing. The first fails only for a process group leader, which a fork is not.
         unsafe {
-            command.pre_exec(|| {
+            command.pre_exec(move || {
                 rustix::process::setsid()?;
+                if let Some(umask) = umask {
+                    rustix::process::umask(Mode::from_raw_mode(umask));
+                }
                 Ok(())
             });
         }

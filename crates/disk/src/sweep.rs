@@ -297,6 +297,19 @@ pub fn sweep_marked(key: &str, value: &str, limit: Duration) -> Result<Swept> {
     sweep(limit, || marked(key, value))
 }
 
+/// The same, and everything below those that bear it: what they started may bear nothing any more.
+///
+/// # Errors
+/// As [`sweep_marked`].
+pub fn sweep_marked_trees(key: &str, value: &str, limit: Duration) -> Result<Swept> {
+    sweep(limit, || {
+        let marked = marked(key, value)?;
+        let below = marked.iter().map(|id| below(id.pid, true)).collect::<Result<Vec<_>>>()?.concat();
+        // They first: below whoever is gone nobody is found.
+        Ok(if below.is_empty() { marked } else { below })
+    })
+}
+
 /// Kill everything whose environment holds all of these entries until nothing does.
 ///
 /// # Errors
@@ -352,6 +365,7 @@ mod tests {
     use std::io::{Read, Write};
 
     use super::*;
+    use crate::process;
 
     #[test]
     fn a_process_that_was_started_with_an_empty_environment_is_known_as_that() {
@@ -413,5 +427,21 @@ mod tests {
         for starved in [24, 23, 12] {
             assert!(!is_hidden(&errno(starved), Some(0), 1000), "no descriptor, no memory");
         }
+    }
+
+    #[test]
+    fn t19_what_a_marked_process_started_goes_with_it_though_it_bears_nothing() {
+        let (key, value) = ("NETSKY_SWEEP_TREES", crate::random::short());
+        let mut marked = std::process::Command::new("/bin/sh");
+        let marked = marked.args(["-c", "env -i /bin/sleep 1000 & echo $!; wait"]).env(key, &value);
+        let mut marked = marked.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+        let mut said = String::new();
+        let out = marked.stdout.as_mut().expect("piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut said).expect("said");
+        let bare = process::identify(said.trim().parse().expect("a pid")).expect("it lives");
+        let swept = sweep_marked_trees(key, &value, Duration::from_secs(20)).expect("swept");
+        assert!(swept.left.is_empty(), "{swept:?}");
+        marked.wait().expect("ours");
+        assert_eq!(process::probe(&bare), netsky_model::process::Life::Dead);
     }
 }

@@ -202,6 +202,8 @@ fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<
         ("GIT_CONFIG_NOSYSTEM".to_owned(), "1".to_owned()),
     ]);
     set.extend(gate.set.clone());
+    // Who ends a dead harvest finds it though its keeper is dead.
+    set.extend([target.mark()]);
     set.insert("HOME".to_owned(), crate::git::text(&home)?.to_owned());
     set.insert("TMPDIR".to_owned(), crate::git::text(&tmp)?.to_owned());
     let mut read = gate.read.clone();

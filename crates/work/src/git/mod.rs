@@ -177,6 +177,8 @@ pub struct Git {
     who: Identity,
     /// Set on all runs, so that what outlives a dead harvest is found.
     mark: Option<(&'static str, String)>,
+    /// Whether what it makes is the user's, with his umask, and not the home's.
+    is_users: bool,
 }
 
 /// What one run is.
@@ -218,13 +220,13 @@ impl Git {
         let search = env::text("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
         let found = std::env::split_paths(&search).map(|folder| folder.join("git")).find(|git| git.is_file());
         let program = found.ok_or_else(|| Failed::Missing { path: search.clone() })?;
-        Ok(Git { program, search, who: Identity::default(), mark: None })
+        Ok(Git { program, search, who: Identity::default(), mark: None, is_users: false })
     }
 
     /// The git at a path.
     pub fn at(program: &Path) -> Git {
         let search = env::text("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".to_owned());
-        Git { program: program.to_owned(), search, who: Identity::default(), mark: None }
+        Git { program: program.to_owned(), search, who: Identity::default(), mark: None, is_users: false }
     }
 
     /// The same, with commits by somebody.
@@ -238,6 +240,13 @@ impl Git {
     #[must_use]
     pub(crate) fn marked(mut self, key: &'static str, value: &str) -> Git {
         self.mark = Some((key, value.to_owned()));
+        self
+    }
+
+    /// The same, in a repository of the user's: others may read there what he lets them.
+    #[must_use]
+    pub(crate) fn for_the_user(mut self) -> Git {
+        self.is_users = true;
         self
     }
 
@@ -295,7 +304,9 @@ impl Git {
         args.extend(run.front.iter().cloned());
         args.extend(run.args.iter().map(|arg| (*arg).to_owned()));
         let set = self.surroundings(run);
-        let program = Program { path: self.program.clone(), args, set, bare: true, ..Program::default() };
+        let users_umask = self.is_users;
+        let program =
+            Program { path: self.program.clone(), args, set, bare: true, users_umask, ..Program::default() };
         crate::point("work.git.before")?;
         let answer = program.ask(run.input, Keep::Whole(MOST), run.limit, Leaves::Nothing)?;
         crate::point("work.git.after")?;

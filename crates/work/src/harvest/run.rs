@@ -86,9 +86,9 @@ pub(super) fn discard(job: &Job, target: &Target) -> Result<()> {
     Ok(throwaway::discard(&scratch)?)
 }
 
-/// A git of a dead harvest may still be at work on the same refs.
+/// A git of a dead harvest may still be at work on the same refs, and a gate with all that it started.
 fn sweep(target: &Target) -> Result<()> {
-    sweep::sweep_marked(MARK, &target.key, SWEEP)?;
+    sweep::sweep_marked_trees(MARK, &target.key, SWEEP)?;
     Ok(())
 }
 

@@ -42,7 +42,7 @@ impl Target {
     pub(crate) fn of(job: &Job) -> Result<Target> {
         let common = owners(job)?;
         let key = blake3::hash(common.dir().as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
-        let repo = Repo::new(&job.git.clone().marked(MARK, &key), common.dir());
+        let repo = Repo::new(&job.git.clone().marked(MARK, &key).for_the_user(), common.dir());
         Ok(Target { repo, key })
     }
 

@@ -123,4 +123,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         ),
         "landing::harvests::a_dry_run_changes_records_and_tells_nothing",
     ),
+    of_verbs(
+        "the files of the user are made with the umask of the user",
+        "A9",
+        "crates/disk/src/spawn.rs",
+        (
+            "if self.users_umask { process::users_umask() } else { None }",
+            "if self.bare { None } else { process::users_umask() }",
+        ),
+        "landing::harvests::files_that_land_in_a_checkout_have_the_modes_that_their_owner_gives_files",
+    ),
 ];

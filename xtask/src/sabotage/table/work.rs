@@ -544,6 +544,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "workspaces::a8_packs_that_an_agent_wrote_to_are_given_to_nobody_again",
     },
     Safeguard {
+        name: "what a dead gate started is ended with its keeper",
+        faults: "T19",
+        file: "crates/disk/src/sweep.rs",
+        find: "Ok(if below.is_empty() { marked } else { below })",
+        replace: "Ok(marked)",
+        package: "netsky-disk",
+        target: UNIT,
+        test: "sweep::tests::t19_what_a_marked_process_started_goes_with_it_though_it_bears_nothing",
+    },
+    Safeguard {
         name: "a mirror with a dead git's lock is made anew",
         faults: "FM-workspace",
         file: "crates/work/src/workspace/mirror.rs",

@@ -1,5 +1,7 @@
 //! One harvest: what is printed, recorded and told, and how it ends when it cannot land.
 
+use std::os::unix::fs::MetadataExt;
+
 use netsky_model::envelope::Envelope;
 use netsky_model::id::AgentId;
 use netsky_model::task::{Actor, Draft, Event, How, State, Title};
@@ -360,4 +362,15 @@ fn main_is_pushed_where_that_is_configured_and_a_failed_push_undoes_nothing() {
     assert_eq!(bench.facts("harvest.pushed").len(), 1);
     bench.run(&["task", "harvest", "3"]).works();
     assert_eq!(bench.facts("harvest.pushed").len(), 1);
+}
+
+#[test]
+fn files_that_land_in_a_checkout_have_the_modes_that_their_owner_gives_files() {
+    let bench = Bench::new();
+    let clone = bench.workspace("3");
+    commit(&clone, "d", "new\n");
+    bench.run(&["task", "harvest", "3"]).works();
+    let mode = |name: &str| std::fs::metadata(bench.repo().join(name)).expect("there").mode() & 0o777;
+    std::fs::write(bench.repo().join("own"), "").expect("written");
+    assert_eq!((mode("d"), mode(".git/index")), (mode("own"), mode("own")));
 }
