@@ -62,10 +62,8 @@ pub(super) struct Held {
     repo: Repo,
 }
 
-/// What a look at a checkout came to.
-pub(super) enum Hold {
-    /// Its index is locked, and its files can follow.
-    Held(Held),
+/// Why a checkout is not held.
+pub(super) enum Not {
     /// This is in the way.
     Dirty(Vec<String>),
     /// It is not the one of the branch any more.
@@ -73,23 +71,27 @@ pub(super) enum Hold {
 }
 
 /// Lock the index, and see that the files can follow.
-pub(super) fn hold(target: &Target, checkout: &Checkout, note: &Note) -> Result<Hold> {
+pub(super) fn hold(
+    target: &Target,
+    checkout: &Checkout,
+    note: &Note,
+) -> Result<std::result::Result<Held, Not>> {
     let held = match lock(target, checkout, note)? {
         Ok(held) => held,
-        Err(why) => return Ok(Hold::Dirty(vec![why])),
+        Err(why) => return Ok(Err(Not::Dirty(vec![why]))),
     };
     crate::point("work.land.locked")?;
     // No git checks anything else out while we have its lock.
     let begun = match held.has_out(&note.main) {
-        Ok(true) => held.begin(checkout, note).map(|dirty| dirty.map(Hold::Dirty)),
-        Ok(false) => Ok(Some(Hold::Elsewhere)),
+        Ok(true) => held.begin(checkout, note).map(|dirty| dirty.map(Not::Dirty)),
+        Ok(false) => Ok(Some(Not::Elsewhere)),
         Err(error) => Err(error),
     };
     match begun {
-        Ok(None) => Ok(Hold::Held(held)),
-        Ok(Some(other)) => {
+        Ok(None) => Ok(Ok(held)),
+        Ok(Some(not)) => {
             held.let_go()?;
-            Ok(other)
+            Ok(Err(not))
         }
         Err(error) => {
             // The error that came first is the one to tell.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use netsky_disk::fs::Dir;
 use netsky_disk::state;
 
-use super::checkout::{self, Held, Hold};
+use super::checkout::{self, Held, Not};
 use super::job::{Job, Tree};
 use super::note::{self, Note};
 use super::source::Scratch;
@@ -45,20 +45,16 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     crate::point("work.land.noted")?;
     let held = match &landing.checkout {
         None => None,
-        Some(checkout) => {
-            let came = match checkout::hold(target, checkout, &landing)? {
-                Hold::Held(held) => Ok(held),
-                Hold::Dirty(dirty) => Err(Came::Dirty(dirty)),
-                Hold::Elsewhere => Err(Came::Moved),
-            };
-            match came {
-                Ok(held) => Some(held),
-                Err(came) => {
-                    note::remove(job, target)?;
-                    return Ok(came);
-                }
+        Some(checkout) => match checkout::hold(target, checkout, &landing)? {
+            Ok(held) => Some(held),
+            Err(not) => {
+                note::remove(job, target)?;
+                return Ok(match not {
+                    Not::Dirty(dirty) => Came::Dirty(dirty),
+                    Not::Elsewhere => Came::Moved,
+                });
             }
-        }
+        },
     };
     crate::point("work.land.held")?;
     let why = format!("netsky: harvest of {}", job.task);

@@ -207,7 +207,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "files of another branch do not follow",
         faults: "T19",
         file: "crates/work/src/harvest/checkout.rs",
-        find: "        Ok(false) => Ok(Some(Hold::Elsewhere)),\n        Err(error) => Err(error),\n",
+        find: "        Ok(false) => Ok(Some(Not::Elsewhere)),\n        Err(error) => Err(error),\n",
         replace: "        Ok(false) | Err(_) => Ok(None),\n",
         package: "netsky-work",
         target: IT,
