@@ -201,16 +201,16 @@ impl Held {
 
     /// Move what has not moved; false where there is nothing to move, for it is another branch's by now, or has followed.
     fn rest(&self, note: &Note) -> Result<bool> {
-        if !self.dir.exists(NEXT)? {
-            if !self.has_out(&note.main)? || self.is_of(&note.new)? {
-                return Ok(false);
-            }
-            if !self.is_of(&note.old)? {
-                let said = "there is in the index what was changed and not committed".to_owned();
-                return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
-            }
-            copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
+        // One that is there may be cut off; the files tell as much.
+        self.clean()?;
+        if !self.has_out(&note.main)? || self.is_of(&note.new)? {
+            return Ok(false);
         }
+        if !self.is_of(&note.old)? {
+            let said = "there is in the index what was changed and not committed".to_owned();
+            return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
+        }
+        copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
         self.move_rest(&note.old, &note.new)?;
         Ok(true)
     }
@@ -228,7 +228,6 @@ impl Held {
     /// Move the files where some may have moved already: what changes between the two is looked at as it is, and only
     /// what is of the old or of the new tip is touched.
     fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
-        self.dir.remove(format!("{NEXT}.lock"))?;
         let names = |one: &str, other: &str| {
             self.repo.bytes(&["diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other], &[])
         };
