@@ -1,6 +1,7 @@
 //! The tests of `work`: real repositories, a real git, throwaway homes; no network, and nobody's settings.
 
 mod desk;
+mod dispatch;
 mod gate;
 mod hostile;
 mod kills;
