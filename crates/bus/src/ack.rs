@@ -40,6 +40,18 @@ impl Bus<'_> {
     /// only a later program can show, a dead letter that is no message, or what the file
     /// system refuses. What waited and a drain would put aside is a dead letter then.
     pub fn ack(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
+        self.ack_within(agent, id, PATIENCE)
+    }
+
+    /// The same for who holds up others: what a live process holds is not waited for.
+    ///
+    /// # Errors
+    /// As [`Bus::ack`].
+    pub fn ack_at_once(&self, agent: &AgentId, id: &str) -> Result<(EnvelopeId, Acked)> {
+        self.ack_within(agent, id, Duration::ZERO)
+    }
+
+    fn ack_within(&self, agent: &AgentId, id: &str, patience: Duration) -> Result<(EnvelopeId, Acked)> {
         let channel = self.channel(agent)?;
         let acked = channel.dir(State::Acked)?;
         let mut watch: Option<Watch> = None;
@@ -52,7 +64,7 @@ impl Bus<'_> {
                 return Ok((found.name.key.id, Acked::Already));
             }
             if let Some(owner) = live_owner(&found.name) {
-                let left = PATIENCE.saturating_sub(clock::boot().saturating_sub(started));
+                let left = patience.saturating_sub(clock::boot().saturating_sub(started));
                 if left.is_zero() {
                     let (agent, pid, may_end) = (agent.clone(), owner.pid, may_end(owner));
                     return Err(Error::Held { agent, id: found.name.key.id, pid, may_end });

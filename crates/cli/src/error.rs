@@ -170,7 +170,7 @@ impl From<netsky_watchdog::Error> for Error {
                 "two would write over one another: {} first, or name another with --resume; nothing was changed",
                 stops(other)
             )),
-            Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) | Watchdog::LongGrace(_) => {
+            Watchdog::NoRuntime(_) | Watchdog::NoSlot(_) | Watchdog::RootStays | Watchdog::LongGrace(_) => {
                 Self::new(Kind::Usage, what).hint("nothing was changed")
             }
             Watchdog::NeverWanted(_) => Self::new(Kind::NotFound, what).hint("`netsky status` has who is there"),

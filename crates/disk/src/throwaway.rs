@@ -11,10 +11,13 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::fs::Dir;
+use crate::lock::Lock;
 use crate::{env, random, state};
 
 /// The file that says a folder may go.
 const MARK: &str = ".throwaway";
+/// The lock in such a folder that is [`create_held`].
+pub const LOCK: &str = "lock";
 /// Names tried before giving up: each is taken by chance once in four billion.
 const TRIES: usize = 8;
 
@@ -46,8 +49,23 @@ pub fn create(prefix: &str) -> Result<PathBuf> {
 /// The path is taken, or the system refuses.
 pub fn create_at(path: &Path) -> Result<Dir> {
     let dir = Dir::make_new(path)?;
-    state::write(path.join(MARK), b"made to be taken away with all that is in it\n")?;
+    mark(path)?;
     Ok(dir)
+}
+
+/// As [`create_at`], held by its maker from before it has its mark: whoever finds [`LOCK`] free finds a dead one's.
+///
+/// # Errors
+/// As [`create_at`].
+pub fn create_held(path: &Path) -> Result<Lock> {
+    Dir::make_new(path)?;
+    let held = Lock::take(path.join(LOCK))?;
+    mark(path)?;
+    Ok(held)
+}
+
+fn mark(folder: &Path) -> Result<()> {
+    state::write(folder.join(MARK), b"made to be taken away with all that is in it\n")
 }
 
 /// Takes a folder away that [`create`] or [`create_at`] made, with all that is in it; links in it are removed, not followed.
@@ -68,19 +86,19 @@ pub fn remove(path: &Path) -> Result<()> {
     removed.map_err(|e| Error::new("remove", path, e))
 }
 
-/// As [`remove`], and also a folder whose [`create_at`] died before it had its mark: there is nothing else in it then.
+/// As [`remove`], and also a folder whose maker died before it had its mark: there is nothing in it then but its lock, which whoever
+/// looks whether it is held makes, too.
 ///
 /// # Errors
 /// As [`remove`].
 pub fn discard(path: &Path) -> Result<()> {
     let folder = Dir::open(path)?;
-    let has_only =
-        |dir: &Dir, start: &str| Ok::<_, Error>(dir.names()?.iter().all(|name| name.starts_with(start)));
-    if folder.exists(MARK)? || !has_only(&folder, "tmp")? {
+    let is_begun = |name: &String| name.starts_with("tmp") || name == LOCK;
+    if folder.exists(MARK)? || !folder.names()?.iter().all(is_begun) {
         return remove(path);
     }
     match Dir::open(path.join("tmp")) {
-        Ok(tmp) if has_only(&tmp, MARK)? => {}
+        Ok(tmp) if tmp.names()?.iter().all(|name| name.starts_with(MARK)) => {}
         Err(e) if e.is_not_found() => {}
         _ => return remove(path),
     }
@@ -108,7 +126,14 @@ mod tests {
     fn one_that_died_before_it_had_its_mark_goes_and_nobodys_else() {
         let temp = tempfile::tempdir().expect("a folder");
         let at = temp.path().join("scratch");
-        for inside in [&[][..], &["tmp"], &["tmp", "tmp/.throwaway.x"], &[".throwaway", "more"]] {
+        for inside in [
+            &[][..],
+            &["lock"],
+            &["lock", "tmp"],
+            &["tmp"],
+            &["tmp", "tmp/.throwaway.x"],
+            &[".throwaway", "more"],
+        ] {
             let begun = Dir::create(&at).expect("made");
             for name in inside {
                 let made = begun.path().join(name);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
+
 /// Text that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadDuration {
@@ -40,6 +42,18 @@ pub fn parse(text: &str) -> Result<Duration, BadDuration> {
         Some(total) => Ok(Duration::from_millis(total)),
         None => Err(BadDuration::Long(shown())),
     }
+}
+
+/// Read one from settings, where any text may be a secret at the wrong place: what is none is not shown.
+///
+/// # Errors
+/// As [`parse`].
+pub fn unquoted<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let why = |bad| match bad {
+        BadDuration::Form(_) => "expected a whole number above 0 with ms, s, m, h or d (such as 2s or 15m)",
+        BadDuration::Long(_) => "the duration is too long",
+    };
+    parse(&String::deserialize(from)?).map_err(why).map_err(serde::de::Error::custom)
 }
 
 /// A duration in its two largest units, for people: `3d 4h`, `12m 5s`, `1.8s`, `40ms`.

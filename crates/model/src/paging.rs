@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::duration;
 use crate::render;
@@ -39,13 +39,13 @@ pub struct Paging {
     /// Tried in this order until one takes the page.
     pub transports: Vec<Transport>,
     /// How long nothing is sent of a condition that was paged for.
-    #[serde(deserialize_with = "time")]
+    #[serde(deserialize_with = "duration::unquoted")]
     pub cool_down: Duration,
     /// When a condition that lasts is paged for again.
-    #[serde(deserialize_with = "time")]
+    #[serde(deserialize_with = "duration::unquoted")]
     pub again: Duration,
     /// How often every transport is given a test page.
-    #[serde(deserialize_with = "time")]
+    #[serde(deserialize_with = "duration::unquoted")]
     pub test: Duration,
     /// Whether these stand in for settings that are there and do not read: what takes a page by them is not what was asked for.
     #[serde(skip)]
@@ -60,10 +60,6 @@ impl Default for Paging {
         let (again, test) = (HOUR * 24, HOUR * 24 * 7);
         Paging { transports: Vec::new(), cool_down: HOUR, again, test, stand_in: false, muted: false }
     }
-}
-
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration::parse(&String::deserialize(from)?).map_err(serde::de::Error::custom)
 }
 
 /// One way to the owner.

@@ -31,13 +31,13 @@ const OFF: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 #[serde(default, deny_unknown_fields)]
 pub struct Terms {
     /// How long a message that asks for an ack waits for it, where it says nothing else.
-    #[serde(deserialize_with = "some")]
+    #[serde(deserialize_with = "duration::unquoted")]
     pub ack_within: Duration,
     /// How long a finished message is kept.
-    #[serde(deserialize_with = "some")]
+    #[serde(deserialize_with = "duration::unquoted")]
     pub keep_acked: Duration,
     /// How long a message that was forwarded is kept.
-    #[serde(deserialize_with = "some")]
+    #[serde(deserialize_with = "duration::unquoted")]
     pub keep_forwarded: Duration,
     /// How long a dead letter is kept; for ever where nothing is said.
     #[serde(deserialize_with = "maybe")]
@@ -55,12 +55,8 @@ impl Default for Terms {
     }
 }
 
-fn some<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    duration::parse(&String::deserialize(from)?).map_err(serde::de::Error::custom)
-}
-
 fn maybe<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    some(from).map(Some)
+    duration::unquoted(from).map(Some)
 }
 
 /// Mail of one agent, by its file name in `delivered/`: another surfacing has another one.

@@ -27,8 +27,8 @@ pub(crate) struct Book {
     seen: Seen,
     #[serde(flatten)]
     pub(crate) feed: Feed,
-    /// Whether it is to be written although nothing is due: the record went on by whole files since, or nothing was ever written
-    /// and something waits, which the next to read would take for old one day.
+    /// Whether it is to be written although nothing is due: the record went on by whole files since, nothing was ever written
+    /// and something waits, which the next to read would take for old one day, or milestones were passed by.
     #[serde(skip)]
     behind: bool,
     /// What of the record was passed by.
@@ -78,6 +78,8 @@ impl Book {
                 book.behind = book.mark.is_behind(mark);
                 passed.extend(more);
                 let since = clock::wall() - FORGOTTEN;
+                // What was passed by is so for good: whoever becomes the root later would tell it.
+                book.behind |= !terms.root && facts.iter().any(is_milestone);
                 let facts = facts.iter().filter(|fact| terms.root && (is_known || fact.ts >= since));
                 book.mark = match book.take(facts) {
                     None => mark,
@@ -119,6 +121,10 @@ impl Book {
         }
         Ok(state::write_json(path, self)?)
     }
+}
+
+fn is_milestone(fact: &Fact) -> bool {
+    event(fact).is_some_and(|event| event.level == Level::Milestone)
 }
 
 fn event(fact: &Fact) -> Option<Event> {

@@ -4,6 +4,7 @@
 //! keepers take from the last copy that read, which is kept as `config.good.toml`.
 
 mod landing;
+mod refusal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::budget;
 use netsky_model::desired::Receipts;
+use netsky_model::duration::unquoted as duration;
 use netsky_model::feed;
 use netsky_model::id::AgentId;
 use netsky_model::paging::Paging;
@@ -211,11 +213,6 @@ impl Default for Record {
     }
 }
 
-fn duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    netsky_model::duration::parse(&text).map_err(serde::de::Error::custom)
-}
-
 fn some_duration<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     duration(from).map(Some)
 }
@@ -331,9 +328,8 @@ impl Config {
             || is_empty.then(|| "argv is empty: it begins with the program, or is left out".to_owned());
         let misplaced = || self.repositories.iter().find_map(|(name, repository)| repository.trouble(name));
         let zone = || {
-            let tz: String = self.owner.tz.chars().take(80).collect();
             let is_none = TimeZone::get(&self.owner.tz).is_err();
-            is_none.then(|| format!("[owner] tz {tz:?} is no zone that this machine knows"))
+            is_none.then(|| "[owner] tz is no zone that this machine knows".to_owned())
         };
         let owner = || self.owner.trouble().or_else(zone);
         let page = || self.page.trouble();
@@ -376,10 +372,7 @@ fn read(path: PathBuf) -> Option<Config> {
 
 fn parse(bytes: &[u8]) -> Result<Config, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
-    let mut config: Config = toml::from_str(text).map_err(|e| {
-        let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        format!("line {line}: {}", e.message().replace('\n', ", "))
-    })?;
+    let mut config: Config = toml::from_str(text).map_err(|error| refusal::told(text, &error))?;
     if config.owner.transports.is_empty() {
         config.owner.transports.clone_from(&config.page.transports);
     }

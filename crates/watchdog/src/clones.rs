@@ -95,7 +95,8 @@ pub fn plan_clone(
     runtime: Option<String>,
     (cwd, place): (PathBuf, Option<PathBuf>),
 ) -> Result<Plan> {
-    planned(layout, &Wish { which: Which::One(agent.clone()), runtime, cwd, place, ..Wish::default() })
+    let which = Which::One(agent.clone());
+    planned(layout, &Wish { which, runtime, cwd, place, for_task: true, ..Wish::default() })
 }
 
 /// As [`crate::stop`], for whoever [`may_hand_out`].

@@ -85,6 +85,9 @@ pub enum Error {
     /// No slot has that name.
     #[error("{0} is no slot: slots are agent0, agent1 and so on, up to agent{max}", max = crate::up::MAX_CLONES)]
     NoSlot(AgentId),
+    /// Its clones would have nobody to report to.
+    #[error("agent0 is no clone: `netsky down` stops it, and all of them")]
+    RootStays,
     /// So long a grace would hold up all others.
     #[error("a grace of a slot is at most {} s: nobody else is seen to until it is over", .0.as_secs())]
     LongGrace(Duration),

@@ -233,6 +233,7 @@ const STATE: &[&str] = &[
     "cron-state.toml",
     "dispatches",
     "drivers",
+    "harvest",
     "key",
     "loops",
     "owner",
@@ -322,7 +323,9 @@ pub fn markers(layout: &Layout) -> Result<Vec<Marker>> {
         ALPHABET.iter().filter_map(|kind| if let Within(folder) = kind.place { Some(folder) } else { None });
     let known: Vec<&str> = folders.chain(STATE.iter().copied()).collect();
     let strange = names.into_iter().filter(|(name, _)| {
-        let is_ours = known.contains(&name.as_str()) || name.ends_with(".lock") || Kind::of(name).is_some();
+        // What did not read was set aside under its name.
+        let whole = name.split_once(".damaged-").map_or(name.as_str(), |(whole, _)| whole);
+        let is_ours = known.contains(&whole) || name.ends_with(".lock") || Kind::of(whole).is_some();
         !is_ours && state::exists(state.join(name)).unwrap_or(true)
     });
     found.extend(strange.map(|(name, age)| marker(layout, None, None, name, age)));
@@ -417,5 +420,21 @@ mod tests {
         ] {
             assert!(Kind::of(odd).is_none(), "{odd}");
         }
+    }
+
+    #[test]
+    fn t25_what_is_netskys_own_is_nobody_elses_also_where_it_was_set_aside() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        netsky_disk::home::Home::init(&layout).expect("a fresh home");
+        Dir::make(layout.harvests()).expect("made");
+        for path in [layout.cron_state(), layout.restart_inflight(), layout.state().join("somebodys")] {
+            std::fs::write(&path, "").expect("written");
+            state::set_aside(&path).expect("aside");
+        }
+        let found = markers(&layout).expect("listed");
+        let strange: Vec<&str> =
+            found.iter().filter(|marker| marker.meaning.is_none()).map(|marker| marker.id.as_str()).collect();
+        assert!(strange.len() == 1 && strange[0].starts_with("somebodys.damaged-"), "{strange:?}");
     }
 }

@@ -34,7 +34,10 @@ pub fn stop(
     if *caller != Caller::Outside {
         return Err(Error::OwnerOnly { verb: "agent stop" });
     }
-    if agent.number().is_none() || *agent == AgentId::root() {
+    if *agent == AgentId::root() {
+        return Err(Error::RootStays);
+    }
+    if agent.number().is_none() {
         return Err(Error::NoSlot(agent.clone()));
     }
     if grace.is_some_and(|grace| grace > LONGEST_GRACE) {

@@ -57,6 +57,8 @@ pub struct Wish {
     pub cwd: PathBuf,
     /// The folder of a task that the one agent is started for, whatever the settings say.
     pub place: Option<PathBuf>,
+    /// Whether the one agent is started for a task.
+    pub for_task: bool,
 }
 
 /// Which agents should be up.

@@ -100,7 +100,7 @@ impl Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Refuses what is at or below the home, or leads there: in what an agent may write, git would do as the agent's settings say (A8).
-fn outside(layout: &Layout, path: &Path) -> Result<()> {
+pub fn outside(layout: &Layout, path: &Path) -> Result<()> {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let found = real(path);
     match found.starts_with(real(layout.home())) {

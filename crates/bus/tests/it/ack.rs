@@ -96,6 +96,9 @@ fn what_a_live_reader_keeps_is_busy_and_stays_its_own() {
     let id = bus.send(draft("x")).expect("sent").id;
     let claim = bus.claim(&me(), 1, OUTSIDE).expect("claimed").claims.remove(0);
     assert!(matches!(bus.ack(&me(), id.as_str()), Err(Error::Held { .. })));
+    let asked = netsky_disk::clock::boot();
+    assert!(matches!(bus.ack_at_once(&me(), id.as_str()), Err(Error::Held { .. })));
+    assert!(netsky_disk::clock::boot() - asked < std::time::Duration::from_secs(2), "it is not waited for");
     bus.surface(claim, OUTSIDE, |_| Put::Taken).expect("still ours");
     assert_eq!(bus.ack(&me(), id.as_str()).expect("there").1, Acked::Now);
 }

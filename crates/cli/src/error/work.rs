@@ -22,7 +22,9 @@ impl From<netsky_work::Error> for Error {
             Work::Within { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
             Work::Unfit { .. } => Self::new(Kind::Failed, what).hint("nothing was lost"),
             Work::NoRepository(id) => {
-                Self::new(Kind::Usage, what).hint(format!("`netsky task update {id} --repo PATH` names one"))
+                Self::new(Kind::Usage, what).hint(format!(
+                    "`netsky task update {id} --repo PATH` names one; where nothing is to land `netsky task close {id}` ends it"
+                ))
             }
             Work::NoWorkspace(id) => {
                 Self::new(Kind::NotFound, what).hint(format!("`netsky workspace create {id}` makes one"))

@@ -185,7 +185,7 @@ fn only_the_root_constellation_speaks_to_the_owner() {
 #[test]
 fn a_zone_or_a_transport_that_is_none_is_refused_by_one_line() {
     for (more, said) in [
-        ("tz = \"Mars/Olympus\"", "[owner] tz \"Mars/Olympus\" is no zone"),
+        ("tz = \"Mars/Olympus\"", "[owner] tz is no zone"),
         ("most = 0", "[owner] most is 0 and must be 1 to 1000"),
         ("[budget]\ntokens_a_day = 0", "[budget] tokens_a_day is 0 and must be 1 or more"),
         (

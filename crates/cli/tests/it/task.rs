@@ -84,6 +84,7 @@ fn a_task_from_its_making_to_its_end() {
 fn what_is_no_task_is_refused_in_a_line_and_makes_none() {
     let home = Home::init();
     let long = "x".repeat(201);
+    let within = home.path().display().to_string();
     for (args, code, word) in [
         (&["task", "create", ""][..], 2, "it is empty"),
         (&["task", "create", "a\u{1b}[31m"], 2, "control character"),
@@ -92,6 +93,8 @@ fn what_is_no_task_is_refused_in_a_line_and_makes_none() {
         (&["task", "create", "x", "--after", "9"], 3, "there is no task 9"),
         (&["task", "create", "x", "--after", "../9"], 2, "task id"),
         (&["task", "create", "x", "--repo", "/nowhere/at/all"], 3, "there is no folder"),
+        (&["task", "create", "x", "--repo", "file:///tmp"], 3, "(https://…, ssh://… or user@host:path)"),
+        (&["task", "create", "x", "--repo", &within], 4, "is within netsky's own home"),
         (&["task", "create", "x", "--main", "a..b"], 2, "git reads as an expression"),
         (&["task", "create", "x", "--brief", "nothere.md"], 3, "there is no file nothere.md"),
         (&["task", "create", "x", "--brief", " "], 2, "the brief is refused"),

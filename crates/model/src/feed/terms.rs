@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::de::IntoDeserializer;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Deserializer};
 
 use crate::duration;
@@ -51,7 +53,10 @@ impl Default for Terms {
 fn wait<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     match String::deserialize(from)?.as_str() {
         "0" => Ok(Duration::ZERO),
-        text => duration::parse(text).map_err(serde::de::Error::custom),
+        text => {
+            let text: StrDeserializer<'_, D::Error> = text.into_deserializer();
+            duration::unquoted(text)
+        }
     }
 }
 
@@ -110,9 +115,7 @@ fn minute(text: &str) -> Option<u16> {
 impl<'de> Deserialize<'de> for Window {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Window, D::Error> {
         let text = String::deserialize(from)?;
-        Window::parse(&text).ok_or_else(|| {
-            let shown: String = text.chars().take(40).collect();
-            serde::de::Error::custom(format!("{shown:?} is no part of a day (such as \"22:00-07:00\")"))
-        })
+        Window::parse(&text)
+            .ok_or_else(|| serde::de::Error::custom("expected a part of a day (such as \"22:00-07:00\")"))
     }
 }

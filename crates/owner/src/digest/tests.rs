@@ -357,6 +357,22 @@ fn a24_beside_the_root_nothing_is_kept_for_the_owner_and_nobody_reads_the_record
 }
 
 #[test]
+fn what_was_passed_by_beside_the_root_is_not_told_once_it_is_the_root() {
+    let stage = Stage::new();
+    let terms = by(vec![stage.file()]);
+    let relays = Terms { root: false, ..terms.clone() };
+    for task in [1, 2] {
+        stage.lands(task);
+        assert!(milestones(&stage.layout, &relays).expect("read").behind, "a tick has it passed by");
+        assert_eq!(stage.send(&relays), Sent::default());
+        Facts::new(&stage.layout).append("test.filler", &format!("f{task}"), json!({})).expect("recorded");
+        assert!(!milestones(&stage.layout, &relays).expect("read").behind, "once");
+    }
+    assert_eq!(stage.send(&terms), Sent::default());
+    assert!(stage.taken().is_empty());
+}
+
+#[test]
 fn a24_a_feed_that_is_full_and_waits_has_nobody_started_at_each_tick() {
     let stage = Stage::new();
     let terms = by(vec![stage.file()]);

@@ -34,7 +34,9 @@ pub(super) fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentI
     };
     let is_said = !wish.argv.is_empty();
     let is_by_hand = before.as_ref().is_some_and(|before| before.by_hand);
-    let stays = is_by_hand && !is_said && wish.runtime.is_none();
+    let is_wanted = before.as_ref().is_some_and(|before| before.want == Want::Up);
+    // What was said by hand for another task, and may never have started, is not said for this one.
+    let stays = is_by_hand && !is_said && wish.runtime.is_none() && (is_wanted || !wish.for_task);
     let slot = if stays { config.slot_by_hand(agent) } else { config.slot(agent) };
     // A kind that is said now has nothing to do with the program and the model that the settings have for another.
     let runtime = wish.runtime.clone().or_else(|| slot.runtime.clone());
@@ -78,8 +80,10 @@ pub(super) fn slot(layout: &Layout, config: &Config, wish: &Wish, agent: &AgentI
         return Err(unstartable(why));
     }
     let is_wanted = before.is_some_and(|before| before.want == Want::Up && is_same(&before, &desired));
-    // What was not said now but is wanted may live, and is the tick's to try again; so is a clone: agent0 runs without.
-    let is_ticks = (!is_said || configured.folder) && (is_wanted || *agent != AgentId::root());
+    // What was not said now but is wanted may live, and is the tick's to try again; so is a clone: agent0 runs without. A task goes to
+    // nobody who cannot start.
+    let is_clones = *agent != AgentId::root() && !wish.for_task;
+    let is_ticks = (!is_said || configured.folder) && (is_wanted || is_clones);
     let why = if is_ticks { None } else { no_start(&desired, &configured)? };
     why.map_or(Ok(desired), |why| Err(unstartable(why)))
 }
@@ -128,4 +132,42 @@ fn no_start(desired: &Desired, configured: &Configured) -> Result<Option<String>
     let netsky = spawn::sibling("netsky")?;
     let why = perform::no_program(desired, perform::folder_of(&netsky));
     Ok(why.map(|why| said(configured.program, why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_for_one_task_and_did_not_start_is_not_said_for_the_next() {
+        let temp = tempfile::tempdir().expect("a throwaway folder");
+        let layout = Layout::new(temp.path().join("home"));
+        netsky_disk::home::Home::init(&layout).expect("a fresh home");
+        std::fs::write(layout.config(), "[defaults]\nargv = [\"/bin/sh\"]\n").expect("written");
+        let (config, agent) = (Config::load(&layout).expect("reads"), AgentId::numbered(3));
+        let cwd = temp.path().to_owned();
+        let wish = Wish { cwd: cwd.clone(), for_task: true, ..Wish::default() };
+        let claude = Wish { runtime: Some("claude".to_owned()), ..wish.clone() };
+        let there = Desired {
+            runtime: "claude".to_owned(),
+            argv: vec!["/nowhere/claude".to_owned()],
+            by_hand: true,
+            cwd,
+            ..blank(agent.clone())
+        };
+        for (want, wish, argv) in [
+            (Want::Stopped, &wish, Ok("/bin/sh")),
+            (Want::Up, &wish, Ok("/nowhere/claude")),
+            (Want::Stopped, &claude, Err("/nowhere/claude")),
+            (Want::Stopped, &Wish { for_task: false, ..wish.clone() }, Ok("/nowhere/claude")),
+        ] {
+            state::write_json(layout.desired(&agent), &Desired { want, ..there.clone() }).expect("written");
+            let slot = slot(&layout, &config, wish, &agent).map(|slot| slot.argv[0].clone());
+            match (&slot, argv) {
+                (Ok(is), Ok(argv)) => assert_eq!(is, argv, "{want:?} {wish:?}"),
+                (Err(Error::Unstartable { why, .. }), Err(argv)) => assert!(why.contains(argv), "{why}"),
+                _ => panic!("{want:?} {wish:?}: {slot:?}"),
+            }
+        }
+    }
 }

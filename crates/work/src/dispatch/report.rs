@@ -199,9 +199,10 @@ impl Dispatches<'_> {
         Ok(state::remove(self.layout.dispatch(&had.task)).map(drop)?)
     }
 
-    /// Nobody is shown a brief again whose dispatch is over. One that is not there, or is held right now, ends by its turn.
+    /// Nobody is shown a brief again whose dispatch is over. One that is not there, or is held right now, ends by its turn: who reports
+    /// may be what its reader runs, and that reader holds it until then. All others wait for us meanwhile.
     fn retire(&self, had: &Dispatch) {
-        let _ = self.bus.ack(&had.agent, had.brief().as_str());
+        let _ = self.bus.ack_at_once(&had.agent, had.brief().as_str());
     }
 
     /// Tell a clone that lives on, and said nothing itself, that a task is its no more.

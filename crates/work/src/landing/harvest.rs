@@ -50,6 +50,8 @@ pub struct Harvested {
     pub task: TaskId,
     /// The branch that it lands on.
     pub main: RefName,
+    /// The branch that its work is on.
+    pub branch: RefName,
     /// What became of it.
     pub outcome: Outcome,
     /// Whether its branch has commits since it landed and was closed.
@@ -83,11 +85,14 @@ impl Desk<'_> {
             _ => None,
         };
         let found = workspace::find(self.layout, &task.id)?;
+        let branch =
+            found.as_ref().map_or_else(|| RefName::of_task(&task.id), |workspace| workspace.branch.clone());
         let said = |main: &RefName, outcome| {
-            let (task, main) = (task.id.clone(), main.clone());
-            Harvested { task, main, outcome, has_more: false, told: Vec::new(), troubles: Vec::new() }
+            let (task, main, branch) = (task.id.clone(), main.clone(), branch.clone());
+            Harvested { task, main, branch, outcome, has_more: false, told: Vec::new(), troubles: Vec::new() }
         };
         let workspace = match (found, landed) {
+            (None, None) if task.repo.is_none() => return Err(Error::NoRepository(task.id.clone())),
             (None, None) => return Err(Error::NoWorkspace(task.id.clone())),
             (None, Some((sha, main))) => return Ok(said(&main, Outcome::AlreadyLanded { sha })),
             (Some(workspace), Some((sha, main))) => {

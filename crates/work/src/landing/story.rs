@@ -132,7 +132,9 @@ impl Harvested {
                     "task {task} would land: {commits} {what} into {main} gate={gate}; nothing was changed"
                 )
             }
-            Outcome::Empty => format!("task {task} adds nothing to {main}"),
+            Outcome::Empty => {
+                format!("task {task} adds nothing to {main} by its branch {}", self.branch.short())
+            }
             Outcome::Conflict { .. } => format!("task {task} conflicts with {main}: {}", self.why()),
             Outcome::GateFailed { .. } => format!("the gate of task {task} {}", self.why()),
             Outcome::DirtyMain { .. } | Outcome::Behind { .. } | Outcome::Moved { .. } => self.why(),

@@ -2,12 +2,11 @@
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_disk::lock::Lock;
 use netsky_disk::{clock, copy, random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::mirror::{self, Mirror};
-use super::{KNOWN, LOCK, REPO, Workspace, find};
+use super::{KNOWN, REPO, Workspace, find};
 use crate::git::{Git, Identity, RefName, Remote, Repo};
 use crate::{Error, Result};
 
@@ -59,8 +58,7 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
     let base = mirror.repo.commit(wish.main.as_str())?.ok_or_else(no_branch)?;
     let name = format!("{NEW}{}-{}", wish.task, random::short());
     let at = folder.path().join(&name);
-    throwaway::create_at(&at)?;
-    let _lock = Lock::take(at.join(LOCK))?;
+    let _lock = throwaway::create_held(&at)?;
     crate::point("work.workspace.begun")?;
     let workspace = Workspace {
         v: 1,

@@ -32,8 +32,6 @@ pub use remove::{Over, Removed, Swept, gc, remove};
 const KNOWN: &str = "workspace.json";
 /// The clone.
 const REPO: &str = "repo";
-/// Held while it is made; whoever finds it free finds a dead one's.
-const LOCK: &str = "lock";
 
 /// A task's clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

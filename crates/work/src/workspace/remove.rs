@@ -9,7 +9,7 @@ use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::{KNOWN, LOCK, REPO, Workspace, list, mirror};
+use super::{KNOWN, REPO, Workspace, list, mirror};
 use crate::Result;
 use crate::git::{RefName, Remote, Sha};
 
@@ -141,7 +141,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
 
 /// Whether nobody makes it any more.
 fn is_free(at: &Path) -> Result<bool> {
-    match Lock::try_take(at.join(LOCK)) {
+    match Lock::try_take(at.join(throwaway::LOCK)) {
         Ok(lock) => Ok(lock.is_some()),
         Err(e) if e.is_not_found() => Ok(false),
         Err(e) => Err(e.into()),

@@ -2,6 +2,7 @@
 
 mod behind;
 mod desk;
+mod dispatch;
 mod gate;
 mod hostile;
 mod kills;

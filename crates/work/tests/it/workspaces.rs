@@ -171,3 +171,22 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     bench.workspace("t2");
     assert_eq!(gc(&bench.layout).expect("swept").mirrors, 0, "one that is needed stays");
 }
+
+#[test]
+fn fm_workspace_kill_before_anything_marks_what_is_made_it_is_swept_all_the_same() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    let folder = bench.layout.workspaces();
+    for (name, inside) in [("bare", None), ("begun", Some("tmp")), ("held", Some("lock"))] {
+        let at = folder.join(format!(".new-t2-{name}"));
+        netsky_disk::fs::Dir::create(&at).expect("made");
+        match inside {
+            Some("tmp") => drop(netsky_disk::fs::Dir::create(at.join("tmp")).expect("made")),
+            Some(name) => fs::write(at.join(name), "").expect("written"),
+            None => {}
+        }
+    }
+    assert_eq!(gc(&bench.layout).expect("swept").workspaces, 3);
+    assert_eq!(gc(&bench.layout).expect("swept").workspaces, 0, "once");
+    assert!(clone.exists(), "what is finished stays");
+}

@@ -238,4 +238,12 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("*agent == AgentId::infinity() || ", "*agent == AgentId::owner() || "),
         "outbox::tests::a1_what_lies_in_the_outbox_of_the_owner_is_no_word_of_his",
     ),
+    of_library(
+        "netsky-owner",
+        "what was passed by beside the root is passed by for good",
+        "A24",
+        "crates/owner/src/feed.rs",
+        ("book.behind |= !terms.root && facts", "book.behind |= false && facts"),
+        "digest::tests::what_was_passed_by_beside_the_root_is_not_told_once_it_is_the_root",
+    ),
 ];

@@ -443,4 +443,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "driven::deaths::what_its_provider_refuses_waits_flagged_and_goes_under_another_name_once_that_is_mended",
     },
+    Safeguard {
+        name: "what does not read in config.toml is not shown",
+        faults: "A7",
+        file: "crates/runtime/src/config/refusal.rs",
+        find: "if !SHOWING.iter()",
+        replace: "if true || !SHOWING.iter()",
+        package: "netsky-runtime",
+        target: UNIT,
+        test: "config::refusal::tests::a7_what_does_not_read_is_told_by_line_and_key_and_no_value_is_shown",
+    },
 ];

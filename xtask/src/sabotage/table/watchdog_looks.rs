@@ -583,4 +583,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "loops::fm_loop_fm_cron_what_is_due_for_agentinfinity_is_said_to_agent0_and_waits_there",
     },
+    Safeguard {
+        name: "what landing keeps in state/ is netsky's own",
+        faults: "T25",
+        file: "crates/watchdog/src/markers.rs",
+        find: "    \"harvest\",\n",
+        replace: "",
+        package: "netsky-watchdog",
+        target: UNIT,
+        test: "markers::tests::t25_what_is_netskys_own_is_nobody_elses_also_where_it_was_set_aside",
+    },
 ];

@@ -663,4 +663,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "owners::a_folder_of_main_that_is_gone_or_anothers_is_told_and_no_other_is_written_to",
     },
+    Safeguard {
+        name: "a report waits for no reader of its brief while others wait for it",
+        faults: "A24",
+        file: "crates/work/src/dispatch/report.rs",
+        find: "self.bus.ack_at_once(&had.agent",
+        replace: "self.bus.ack(&had.agent",
+        package: "netsky-work",
+        target: IT,
+        test: "dispatch::a24_a_report_below_the_reader_of_its_brief_waits_for_nobody_and_the_reader_ends_the_brief",
+    },
 ];

@@ -4,7 +4,9 @@ use netsky_model::dispatch::{Ask, Dispatch, Seen};
 use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::task::Task;
 use netsky_runtime::Config;
-use netsky_watchdog::{Context as Constellation, MAX_CLONES, clones, may_hand_out, plan_clone, up};
+use netsky_watchdog::{
+    Context as Constellation, Error as Unplanned, MAX_CLONES, clones, may_hand_out, plan_clone, up,
+};
 use netsky_work::dispatch::Dispatches;
 use netsky_work::workspace::{self, Workspace};
 use serde_json::json;
@@ -87,7 +89,13 @@ impl HandOver<'_> {
         let cwd = self.or_withdraw(
             cwd.map_err(|e| Error::new(Kind::Failed, format!("failed to find the working folder: {e}"))),
         )?;
-        let plan = self.or_withdraw(plan_clone(layout, agent, runtime, (cwd, folder)))?;
+        let planned = plan_clone(layout, agent, runtime, (cwd, folder)).map_err(|error| match error {
+            Unplanned::NoProgram { .. } => {
+                Error::from(error).hint("name one by --runtime, or set argv under [defaults] in config.toml")
+            }
+            _ => error.into(),
+        });
+        let plan = self.or_withdraw(planned)?;
         let upped = up(self.cx, &plan, |_| {}).map_err(|error| {
             let number = agent.number().unwrap_or_default();
             Error::from(error).and(&format!(

@@ -46,7 +46,7 @@ impl Run for Args {
         let task = board.create(Draft {
             id: self.id,
             title: self.title,
-            repo: self.repo.as_deref().map(repo).transpose()?,
+            repo: self.repo.as_deref().map(|text| repo(cx, text)).transpose()?,
             main: self.main,
             brief: self.brief.as_deref().map(|text| brief(&board, text)).transpose()?,
             priority: self.priority,

@@ -82,17 +82,19 @@ fn agent(cx: &Context, what: &str) -> Result<(AgentId, Generation), Error> {
     }
 }
 
-/// The repository that a user names: an address as it is, a folder by its whole path.
-fn repo(text: &str) -> Result<String, Error> {
+/// The repository that a user names: an address as it is, a folder by its whole path, but none of netsky's home.
+fn repo(cx: &Context, text: &str) -> Result<String, Error> {
     if let Ok(Remote::Url(url)) = text.parse() {
         return Ok(url);
     }
     if !is_folder(text) {
-        return Err(missing(format!("there is no folder {}, and it is no address", output::one_line(text))));
+        let what = format!("there is no folder {}, and it is no address", output::one_line(text));
+        return Err(missing(format!("{what} (https://…, ssh://… or user@host:path)")));
     }
     let whole = Path::new(text).canonicalize();
     let whole =
         whole.map_err(|error| usage(format!("failed to find {}: {error}", output::one_line(text))))?;
+    netsky_work::outside(cx.home()?, &whole)?;
     whole.into_os_string().into_string().map_err(|_| usage("the path of the repository is not UTF-8"))
 }
 

@@ -47,7 +47,7 @@ impl Run for Args {
         let board = cx.board()?;
         let change = Change {
             title: self.title,
-            repo: self.repo.as_deref().map(repo).transpose()?,
+            repo: self.repo.as_deref().map(|text| repo(cx, text)).transpose()?,
             main: self.main,
             brief: self.brief.as_deref().map(|text| brief(&board, text)).transpose()?,
             priority: self.priority,

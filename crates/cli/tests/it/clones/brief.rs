@@ -256,3 +256,16 @@ fn what_cannot_be_handed_out_any_more_is_not_kept() {
     assert!(code == 4 && line.contains("its brief is too long"), "{code} {line}");
     assert!(!yard.is_in_hand(&first) && yard.state(&first)["is"] == "open");
 }
+
+#[test]
+fn a_clone_that_cannot_start_is_not_kept_and_the_next_task_is_begun_as_the_settings_say() {
+    let yard = Yard::new();
+    let (one, two) = (yard.task("one"), yard.task("two"));
+    let (code, line) = yard.stage.refused(&["clone", "brief", &one, "--runtime", "claude"]);
+    assert!(code == 2 && line.contains("program \"claude\" is not there"), "{code} {line}");
+    assert!(!yard.is_in_hand(&one) && !yard.stage.home().join("state/desired/agent1.json").exists());
+    let told = yard.json(&["clone", "brief", &two, "--json"]);
+    assert_eq!((&told["agent"], &told["started"]), (&"agent1".into(), &true.into()));
+    let (code, line) = yard.stage.refused(&["clone", "stop", "0"]);
+    assert!(code == 2 && line.contains("agent0 is no clone"), "{code} {line}");
+}

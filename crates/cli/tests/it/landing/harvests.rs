@@ -266,8 +266,12 @@ fn what_cannot_land_is_said_in_one_line_with_its_code() {
     bench.run(&["task", "harvest", "9"]).fails_with(3, &["there is no task 9"]);
     bench.task_of("1", &bench.repo());
     bench.run(&["task", "harvest", "1"]).fails_with(3, &["task 1 has no workspace", "workspace create 1"]);
+    bench.run(&["task", "create", "words", "--id", "w"]).works();
+    bench.run(&["task", "harvest", "w"]).fails_with(2, &["task w names no repository", "task close w"]);
     bench.workspace("2");
-    bench.run(&["task", "harvest", "2"]).fails(1, "task 2 adds nothing to main; nothing was changed");
+    bench
+        .run(&["task", "harvest", "2"])
+        .fails(1, "task 2 adds nothing to main by its branch task/2; nothing was changed");
     let clone = bench.workspace("3");
     commit(&clone, "d", "new\n");
     std::fs::write(bench.repo().join("a"), "in the middle of it\n").expect("written");

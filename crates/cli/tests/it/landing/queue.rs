@@ -1,5 +1,6 @@
 //! Several harvests: in a queue, and at once.
 
+use netsky_model::id::Generation;
 use netsky_model::task::{Change, Event, Priority};
 
 use netsky_sim::campaign::Share;
@@ -44,11 +45,15 @@ fn all_that_are_ready_land_by_priority_and_age() {
             bench.ready(task, "agent7");
         }
     }
+    bench.run(&["task", "create", "words alone", "--id", "w"]).works();
+    let claimed = Event::Claimed { by: "agent7".parse().expect("an agent"), generation: Generation(1) };
+    bench.board().act(&id("w"), claimed).expect("claimed");
+    bench.ready("w", "agent7");
     let high = Change { priority: Some(Priority::High), ..Change::default() };
     bench.board().act(&id("4"), Event::Updated(Box::new(high))).expect("changed");
     let out = bench.run(&["task", "harvest", "--ready"]).works().to_owned();
     let tasks: Vec<&str> = out.lines().filter_map(|line| line.split(' ').nth(2)).collect();
-    assert_eq!(tasks, ["4", "1", "3"]);
+    assert_eq!(tasks, ["4", "1", "3"], "what has no repository lands nowhere");
     assert!(!bench.is_closed("2"));
     bench.run(&["task", "harvest", "--ready", "2"]).fails_with(2, &["--ready"]);
 }
