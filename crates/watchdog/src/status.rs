@@ -319,6 +319,7 @@ fn everybody(
         let session = served.session(&desired.agent);
         let mut agent = agent_status(cx, &desired.agent, Some(desired.want), session, problems);
         problems.extend(never_proved(&agent, &clock::stamp()));
+        problems.extend(session.and_then(stopped));
         let generation = agent.generation.filter(|_| agent.is_there());
         problems.extend(generation.and_then(|generation| hang::told(cx.layout, &agent.id, generation)));
         if desired.want == Want::Up && !agent.is_there() {
@@ -510,7 +511,6 @@ fn agent_status(
     let gone = session.is_some_and(|session| session.state.may_live() && is_gone(session));
     let alive = session.filter(|session| session.state.may_live() && !gone);
     let up = alive.is_some_and(|session| UpProof::of_session(cx.layout, session).is_some());
-    problems.extend(alive.and_then(stopped));
     let states = [State::Written, State::Delivered, State::Poisoned];
     let [inbox, unfinished, poison] = match state::exists(cx.layout.channel(agent)) {
         // Who was never started has none, and to these two a send makes one.

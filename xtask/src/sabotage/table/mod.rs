@@ -11,6 +11,7 @@ mod clones;
 mod crash;
 mod cron;
 mod disk;
+mod gate;
 mod kernel;
 mod kernel_clients;
 mod kernel_drain;
@@ -108,6 +109,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     let lower = [
         model::ROWS,
         disk::ROWS,
+        gate::ROWS,
         crash::ROWS,
         bus::ROWS,
         bus_taken::ROWS,
