@@ -97,29 +97,8 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
             None => Outcome::Empty,
         }));
     }
-    let merge = commits.iter().find(|commit| commit.parents.len() != 1);
-    if let (Mode::Pick, Some(merge)) = (job.mode, merge) {
-        let what = "is a merge, which cannot be picked: squash or merge the branch";
-        return refused(format!("{} {what}", merge.sha));
-    }
-    let as_it_is = match job.mode {
-        // It brings what was picked of the branch before, too.
-        Mode::Merge if common != from => match self::commits(scratch, &common, main)? {
-            Ok(all) => all,
-            Err(why) => return refused(why),
-        },
-        _ => Vec::new(),
-    };
-    if let Some(commit) = commits.iter().chain(&as_it_is).find(|commit| !is_read_as_written(&commit.letters))
-    {
-        let (sha, letters) = (&commit.sha, plain_line(&commit.letters));
-        let way = "write its words in UTF-8 (a rebase with i18n.commitEncoding=UTF-8 does)";
-        return refused(format!("{sha} is written in {letters}, where nobody sees whose work it is: {way}"));
-    }
-    if job.mode == Mode::Merge
-        && let Some(claim) = claim(scratch, main)?
-    {
-        return refused(format!("{claim} has a {TASK} of its own: pick or squash the branch"));
+    if let Some(why) = unfit(job, scratch, main, (&common, &from), &commits)? {
+        return refused(why);
     }
     // Of a branch that has all of `main`, nothing can be there in another commit.
     let fresh = if has_all { None } else { Some(fresh(scratch, main)?) };
@@ -128,6 +107,41 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         Some(Piece { commit: sha, parent: parents.into_iter().next()?, was_there })
     });
     Ok(Seen::Work(Work { from, commits: pieces.collect() }))
+}
+
+/// Why commits of a branch do not land as is asked.
+fn unfit(
+    job: &Job,
+    scratch: &Scratch,
+    main: &Sha,
+    (common, from): (&Sha, &Sha),
+    commits: &[Commit],
+) -> Result<Option<String>> {
+    let merge = commits.iter().find(|commit| commit.parents.len() != 1);
+    if let (Mode::Pick, Some(merge)) = (job.mode, merge) {
+        let what = "is a merge, which cannot be picked: squash or merge the branch";
+        return Ok(Some(format!("{} {what}", merge.sha)));
+    }
+    let as_it_is = match job.mode {
+        // It brings what was picked of the branch before, too.
+        Mode::Merge if common != from => match self::commits(scratch, common, main)? {
+            Ok(all) => all,
+            Err(why) => return Ok(Some(why)),
+        },
+        _ => Vec::new(),
+    };
+    if let Some(commit) = commits.iter().chain(&as_it_is).find(|commit| !is_read_as_written(&commit.letters))
+    {
+        let (sha, letters) = (&commit.sha, plain_line(&commit.letters));
+        let way = "write its words in UTF-8 (a rebase with i18n.commitEncoding=UTF-8 does)";
+        return Ok(Some(format!("{sha} is written in {letters}, where nobody sees whose work it is: {way}")));
+    }
+    if job.mode == Mode::Merge
+        && let Some(claim) = claim(scratch, main)?
+    {
+        return Ok(Some(format!("{claim} has a {TASK} of its own: pick or squash the branch")));
+    }
+    Ok(None)
 }
 
 /// Whether the branch is at a commit that was `main` itself at some time, and not at one that a merge brought.
