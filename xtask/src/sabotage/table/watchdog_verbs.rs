@@ -1,6 +1,6 @@
 //! What the owner's verbs of `watchdog` safeguard: `up`, `down`, `status`.
 
-use super::{IT, Safeguard};
+use super::{IT, Safeguard, UNIT};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
