@@ -181,9 +181,8 @@ fn messages(scribe: &mut Scribe<'_, '_>, before: &Kept) -> Result<BTreeSet<Envel
         is_new
     };
     let mut told = Vec::new();
-    for entry in all.entries_where(is_new).take(MESSAGES) {
-        let (Some(name), Some(envelope)) = (entry.name, entry.envelope) else { continue };
-        let id = name.key.id;
+    let messages = all.entries_where(is_new).filter_map(|entry| Some((entry.name?.key.id, entry.envelope?)));
+    for (id, envelope) in messages.take(MESSAGES) {
         let data = json!({ "id": id, "from": envelope.from, "text": shown(&envelope.text) });
         if scribe.event(MESSAGE, id.as_str(), &data) {
             told.push(id);

@@ -318,17 +318,15 @@ fn request(cx: &Context<'_>) -> Result<Request> {
     }
     Ok(match is_queued(cx.layout)? {
         false => Request::None,
-        true if asked_for(cx.layout)? > ASKED => Request::Past,
+        true if asked_for(cx.layout).is_some_and(|asked| asked > ASKED) => Request::Past,
         true => Request::Queued,
     })
 }
 
-/// How long ago the request was written, by the wall clock.
-pub(crate) fn asked_for(layout: &Layout) -> Result<Duration> {
-    let path = layout.restart_request();
-    let written = path.symlink_metadata().and_then(|meta| meta.modified());
-    let written = written.map_err(|error| netsky_disk::Error::new("look at", &path, error))?;
-    Ok(written.elapsed().unwrap_or_default())
+/// How long ago the request was written, by the wall clock; none of one that is gone.
+pub(crate) fn asked_for(layout: &Layout) -> Option<Duration> {
+    let written = layout.restart_request().symlink_metadata().and_then(|meta| meta.modified()).ok()?;
+    Some(written.elapsed().unwrap_or_default())
 }
 
 /// Whoever asks says something: an empty file is no request, and `markers` has it until somebody asks.

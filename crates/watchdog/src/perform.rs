@@ -29,7 +29,7 @@ use crate::event;
 use crate::handoff;
 use crate::observe::Observed;
 
-pub(crate) use outcome::archive_request;
+pub(crate) use outcome::{archive_request, put_away};
 
 /// Longest sweep of strangers.
 const STRANGERS: Duration = Duration::from_secs(5);

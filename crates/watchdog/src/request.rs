@@ -12,6 +12,7 @@ use netsky_model::id::{AgentId, Sender};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::perform::put_away;
 use crate::{handoff, observe};
 
 /// Most bytes of a handoff; past 40 KiB its envelope points to the archived whole.
@@ -65,6 +66,8 @@ fn queue(cx: &Context<'_>, from: &Sender, handoff: Option<&Path>) -> Result<usiz
     if desired.is_none_or(|desired| desired.want != Want::Up) {
         return Err(Error::NotUp);
     }
+    // What has waited for a day stands in nobody's way.
+    put_away(cx)?;
     // In the order of its way: one that a tick claims between two of these looks is met by the second.
     if observe::is_queued(cx.layout)? {
         return Err(Error::RestartPending("queued"));
@@ -159,6 +162,24 @@ mod tests {
             request(cx, &Caller::Outside, None).expect("queued");
             let again = request(cx, &Caller::Outside, None).expect_err("it is not taken away for another");
             assert!(matches!(again, Error::RestartPending("queued")), "{again}");
+        });
+    }
+
+    #[test]
+    fn t25_a_request_that_has_waited_for_too_long_is_in_nobodys_way() {
+        in_a_home(|cx| {
+            let (root, request_file) = (AgentId::root(), cx.layout.restart_request());
+            state::write_json(cx.layout.desired(&root), &wish(&root, "up")).expect("wanted");
+            state::write(&request_file, b"of another day").expect("asked for");
+            let ask = || request(cx, &Caller::Outside, None);
+            assert!(matches!(ask(), Err(Error::RestartPending("queued"))));
+            let at = std::time::SystemTime::now() - observe::ASKED * 2;
+            std::fs::File::open(&request_file).and_then(|file| file.set_modified(at)).expect("aged");
+            ask().expect("queued");
+            let now = state::read(&request_file).expect("reads").expect("there");
+            assert!(now.starts_with(b"Planned restart asked for by owner"));
+            let kept = std::fs::read_dir(cx.layout.restart_archive()).expect("listed").flatten();
+            assert!(kept.into_iter().any(|entry| entry.file_name().to_string_lossy().ends_with(".expired")));
         });
     }
 }

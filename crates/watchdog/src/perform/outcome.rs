@@ -83,10 +83,15 @@ pub(super) fn expired(cx: &Context<'_>) -> Result<String> {
     let Some(_held) = Lock::try_take(cx.layout.restart_request_lock())? else {
         return Ok("somebody asks for a restart in this moment".to_owned());
     };
-    let asked = observe::asked_for(cx.layout)?;
-    if asked <= ASKED {
-        return Ok("the restart request is another by now".to_owned());
-    }
+    Ok(match put_away(cx)? {
+        None => "the restart request is another by now".to_owned(),
+        Some(why) => format!("the restart request has expired: {why}"),
+    })
+}
+
+/// Put a request away that has waited for too long, and say so; why, if it has. For who keeps others from asking.
+pub(crate) fn put_away(cx: &Context<'_>) -> Result<Option<String>> {
+    let Some(asked) = observe::asked_for(cx.layout).filter(|asked| *asked > ASKED) else { return Ok(None) };
     let id = random::restart_id();
     let place = cx.layout.archived_request(&id, "expired");
     state::claim(cx.layout.restart_request(), &place)?;
@@ -96,7 +101,7 @@ pub(super) fn expired(cx: &Context<'_>) -> Result<String> {
         place.display()
     );
     tell(cx, &id, &why);
-    Ok(format!("the restart request has expired: {why}"))
+    Ok(Some(why))
 }
 
 /// One condition, however many fail: the owner is told of the first, and after the cool-down of how many there were since.
