@@ -69,7 +69,7 @@ pub(crate) fn pass(job: &Job, target: &Target, scratch: &Scratch, main: &Sha, ne
 
 /// What of the repository judges, and what it is.
 struct Judges {
-    /// What the command names; a folder of `main` is what it looks at.
+    /// What the command names; a folder, of `main` or a new one, is what it looks at.
     own: Vec<String>,
     /// What the owner named, folders too.
     guards: Vec<String>,
@@ -109,7 +109,10 @@ impl Judges {
 
     /// What the command is made of.
     fn own(&self) -> impl Iterator<Item = &str> {
-        let is_folder = |path: &str| self.on_main.get(path).is_some_and(|entry| entry.contains(" tree "));
+        let is_folder = |path: &str| {
+            let entry = self.on_main.get(path).or_else(|| self.on_new.get(path));
+            entry.is_some_and(|entry| entry.contains(" tree "))
+        };
         self.own.iter().map(String::as_str).filter(move |path| !is_folder(path))
     }
 

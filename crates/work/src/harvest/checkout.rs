@@ -81,7 +81,7 @@ pub(super) fn hold(
         Err(why) => return Ok(Err(Not::Dirty(vec![why]))),
     };
     crate::point("work.land.locked")?;
-    // No git checks anything else out while we have its lock.
+    // A git that lays other files out waits for the lock.
     let begun = match held.has_out(&note.main) {
         Ok(true) => held.begin(checkout, note).map(|dirty| dirty.map(Not::Dirty)),
         Ok(false) => Ok(Some(Not::Elsewhere)),
@@ -104,7 +104,6 @@ pub(super) fn hold(
 /// Lock the index; why not, where somebody else has.
 fn lock(target: &Target, checkout: &Checkout, note: &Note) -> Result<std::result::Result<Held, String>> {
     let held = Held::of(target, checkout)?;
-    held.clean()?;
     copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
     // Whole from the first moment, and only where nobody has it.
     if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
@@ -115,6 +114,7 @@ fn lock(target: &Target, checkout: &Checkout, note: &Note) -> Result<std::result
         return Err(error.into());
     }
     held.dir.sync()?;
+    held.clean()?;
     Ok(Ok(held))
 }
 
@@ -135,7 +135,11 @@ pub(super) fn catch_up(target: &Target, checkout: &Checkout, note: &Note) -> Res
         Ok(true) => held.take_effect().map(|()| None),
         Ok(false) => held.let_go().map(|()| None),
         Err(Error::Git(failed)) => held.let_go().map(|()| Some(failed.to_string())),
-        Err(error) => Err(error),
+        Err(error) => {
+            // Whoever has to make room for it needs his git.
+            let _ = held.let_go();
+            Err(error)
+        }
     }
 }
 
@@ -159,7 +163,7 @@ impl Held {
     }
 
     /// Whether it is the one of a branch; git is asked, for not every repository keeps that in a file.
-    fn has_out(&self, main: &RefName) -> Result<bool> {
+    pub(super) fn has_out(&self, main: &RefName) -> Result<bool> {
         let told = self.repo.tell(&["symbolic-ref", "--quiet", "HEAD"], &[])?;
         Ok(told.code == 0 && told.out.trim_ascii() == main.as_str().as_bytes())
     }

@@ -36,11 +36,12 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     target.repo.take(scratch.repo.dir(), &ours)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
+    // The gate took its time: whoever has `main` out now, and then whether that one was about to leave it.
+    let checkout = target.checkout(job, &job.main)?;
     if let Some(dirty) = target.rebase_of(&job.main)? {
         return Ok(Came::Dirty(dirty));
     }
-    // The gate took its time: whoever has `main` out now.
-    let landing = Note::new(job, target.checkout(job, &job.main)?, old, new);
+    let landing = Note::new(job, checkout, old, new);
     note::write(job, target, &landing)?;
     crate::point("work.land.noted")?;
     let held = match &landing.checkout {
@@ -78,6 +79,10 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
 
 /// The files follow; that they cannot undoes nothing.
 fn follow(held: Held, landing: &Note) -> Result<Tree> {
+    // A new branch where the old one was needs no lock of git's: the files are that branch's now.
+    if !held.has_out(&landing.main)? {
+        return held.let_go().map(|()| Tree::None);
+    }
     match held.move_files(&landing.old, &landing.new) {
         Ok(()) => held.take_effect().map(|()| Tree::Moved),
         Err(crate::Error::Git(failed)) => {

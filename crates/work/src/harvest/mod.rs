@@ -24,5 +24,5 @@ pub use job::{Job, Landed, Mode, Outcome, Tree};
 pub use mark::{Landing, landing};
 pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
-pub(crate) use target::Target;
+pub(crate) use target::{Target, owners};
 pub use touched::touched;

@@ -30,6 +30,9 @@ pub(super) enum Picked {
 
 /// Make what lands of a branch on `main`.
 pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
+    if work.was_there() && !work.may_return() {
+        return Ok(Picked::Commits(Vec::new()));
+    }
     let picked = match job.mode {
         Mode::Pick => each(job, scratch, main, work),
         Mode::Squash => squash(job, scratch, main, work),
@@ -47,7 +50,7 @@ fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked>
     let all: Vec<&Piece> = work.commits.iter().collect();
     let fresh: Vec<&Piece> = work.commits.iter().filter(|piece| !piece.was_there).collect();
     let without = chain(job, scratch, main, &fresh)?;
-    if fresh.len() == all.len() {
+    if fresh.len() == all.len() || !work.may_return() {
         return Ok(without);
     }
     let with = chain(job, scratch, main, &all)?;

@@ -6,7 +6,7 @@
 
 use super::job::{Job, Mode, Outcome};
 use super::pick::{SOURCE, TASK};
-use super::source::Scratch;
+use super::source::{Scratch, is_endless};
 use crate::Result;
 use crate::git::{Failed, Sha, plain_line};
 
@@ -19,6 +19,8 @@ pub(super) struct Work {
     pub(super) from: Sha,
     /// The commits that it has not, the oldest first.
     pub(super) commits: Vec<Piece>,
+    /// Whether `main` has said of some of it that it landed by us.
+    has_landed: bool,
 }
 
 /// A commit of the branch.
@@ -43,6 +45,12 @@ impl Work {
     /// Whether `main` has had all of it.
     pub(super) fn was_there(&self) -> bool {
         self.commits.iter().all(|piece| piece.was_there)
+    }
+
+    /// Whether what `main` has had and has no more may be wanted again: of what landed by us its agent has made other commits. What
+    /// came there otherwise, and was taken away or moved since, is as its owner wants it.
+    pub(super) fn may_return(&self) -> bool {
+        self.has_landed
     }
 }
 
@@ -106,7 +114,7 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         let was_there = fresh.as_ref().is_some_and(|fresh| !fresh.contains(&sha));
         Some(Piece { commit: sha, parent: parents.into_iter().next()?, was_there })
     });
-    Ok(Seen::Work(Work { from, commits: pieces.collect() }))
+    Ok(Seen::Work(Work { from, commits: pieces.collect(), has_landed: !landed.is_empty() }))
 }
 
 /// Why commits of a branch do not land as is asked.
@@ -130,6 +138,12 @@ fn unfit(
         },
         _ => Vec::new(),
     };
+    // The tip was looked at before it was taken.
+    for Commit { sha, .. } in commits.iter().chain(&as_it_is).filter(|commit| commit.sha != scratch.tip) {
+        if is_endless(&scratch.repo, sha.as_str())? && !is_endless(&scratch.repo, main.as_str())? {
+            return Ok(Some(format!("{sha} has more files than anybody lays out")));
+        }
+    }
     if let Some(commit) = commits.iter().chain(&as_it_is).find(|commit| !is_read_as_written(&commit.letters))
     {
         let (sha, letters) = (&commit.sha, plain_line(&commit.letters));

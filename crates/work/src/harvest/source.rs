@@ -82,7 +82,7 @@ pub(super) fn fetch(
 
 /// Whether a commit has more names of files and folders than are read of one answer: a folder may be in another many times, so a few
 /// objects are any number of files. Git streams them, and ends where nobody listens on; a difference of two it keeps in memory.
-fn is_endless(repo: &Repo, commit: &str) -> Result<bool> {
+pub(super) fn is_endless(repo: &Repo, commit: &str) -> Result<bool> {
     match repo.bytes(&["ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", commit], &[]) {
         Err(Error::Git(Failed::TooLong { .. })) => Ok(true),
         told => told.map(|_| false),

@@ -61,7 +61,10 @@ impl Target {
         let linked = self.repo.dir().join("worktrees");
         let mut folders = vec![self.repo.dir().to_owned()];
         match Dir::look_into(&linked) {
-            Ok(names) => folders.extend(names.raw_names()?.into_iter().map(|name| linked.join(name))),
+            Ok(names) => {
+                let all = names.raw_names()?.into_iter().map(|name| linked.join(name));
+                folders.extend(all.filter(|path| is_folder(path)));
+            }
             Err(e) if e.is_not_found() => {}
             Err(e) => return Err(e.into()),
         }
@@ -103,7 +106,7 @@ impl Target {
 }
 
 /// The owner's repository, for who only asks it: what all its checkouts have together.
-pub(super) fn owners(job: &Job) -> Result<Repo> {
+pub(crate) fn owners(job: &Job) -> Result<Repo> {
     crate::git::text(&job.repo)?;
     crate::outside(&job.layout, &job.repo)?;
     let dir = crate::git::dir_in(&job.repo);
@@ -113,7 +116,7 @@ pub(super) fn owners(job: &Job) -> Result<Repo> {
     }
     let common = Repo::new(&job.git, &dir).common()?;
     crate::outside(&job.layout, &common)?;
-    Ok(Repo::new(&job.git, &common))
+    Ok(Repo::new(&job.git.clone().for_the_user(), &common))
 }
 
 /// The one checkout of a branch; git lets nobody check it out twice but by force.

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Desk, Harvested};
 use crate::Result;
 use crate::git::{Reach, Remote};
-use crate::harvest::{Job, Landing, Target};
+use crate::harvest::{Job, Landing, owners};
 
 impl Desk<'_> {
     /// Pushes `main` as it is now, unless that was done for this landing.
@@ -29,7 +29,8 @@ impl Desk<'_> {
 
 /// Pushes; where to.
 fn pushed(job: &Job, to: &str) -> Result<Remote> {
-    let repo = Target::of(job)?.repo;
+    // No harvest's: others that end what a dead one left must not meet it.
+    let repo = owners(job)?;
     let remote: Remote = match to.contains(['/', ':']) {
         true => to.parse()?,
         false => repo.ask(&["remote", "get-url", "--push", "--end-of-options", to], &[])?.parse()?,

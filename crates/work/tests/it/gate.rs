@@ -166,8 +166,11 @@ fn a22_a_file_that_the_command_names_judges_as_main_has_it() {
     // A folder is what is judged: nothing in it is the command's.
     job.gate.command = given(&["ls", "ci"]);
     assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
-    // What `main` has not may not come with the branch either: `make test` makes nothing where there is a `test`.
-    commit(&clone, "test/x", "", "test");
+    // A new folder is what is judged, too; a new file may not come with the branch: `make test` makes nothing where there is a `test`.
+    commit(&clone, "docs/x", "", "docs");
+    job.gate.command = given(&["ls", "docs"]);
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::WouldLand { .. }));
+    commit(&clone, "test", "", "test");
     job.gate.command = given(&["true", "test"]);
     let why = refused(harvest(&job).expect("an outcome"));
     assert!(why.contains("touches test"), "{why}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use netsky_work::harvest::{Mode, Outcome, harvest, touched};
+use netsky_work::harvest::{Job, Mode, Outcome, harvest, touched};
 
 use crate::support::{Bench, command, commit, git, head};
 
@@ -406,12 +406,23 @@ fn a12_few_objects_that_are_too_many_files_do_not_land() {
     git(&clone, &["update-ref", "HEAD", &made]);
     let mut job = bench.job("t1");
     job.is_dry = true;
-    for mode in [Mode::Merge, Mode::Squash, Mode::Pick] {
-        job.mode = mode;
-        let outcome = harvest(&job).expect("an outcome");
-        let Outcome::Refused(why) = &outcome else { panic!("{mode:?}: {outcome:?}") };
-        assert!(why.contains("files"), "{why}");
-    }
-    job.base = Some(bench.main());
-    assert_eq!(touched(&job).expect("seen"), None, "nobody counts them");
+    let is_refused = |job: &mut Job| {
+        for mode in [Mode::Merge, Mode::Squash, Mode::Pick] {
+            job.mode = mode;
+            let outcome = harvest(job).expect("an outcome");
+            let Outcome::Refused(why) = &outcome else { panic!("{mode:?}: {outcome:?}") };
+            assert!(why.contains("more files"), "{why}");
+        }
+    };
+    is_refused(&mut job);
+    assert_eq!(
+        touched(&Job { base: Some(bench.main()), ..job.clone() }).expect("seen"),
+        None,
+        "nobody counts them"
+    );
+    // Nor may they come and go within the branch: whoever looks at its history meets them.
+    let before = git(&clone, &["rev-parse", "HEAD^^{tree}"]);
+    let gone = git(&clone, &["commit-tree", "-p", "HEAD", "-m", "gone", &before]);
+    git(&clone, &["update-ref", "HEAD", &gone]);
+    is_refused(&mut job);
 }

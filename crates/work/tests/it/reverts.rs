@@ -91,3 +91,21 @@ fn t19_a_change_and_its_end_that_landed_without_us_land_no_second_time() {
     assert_eq!(landed(bench.harvest("t1")).commits.len(), 1);
     bench.assert_whole();
 }
+
+#[test]
+fn t19_what_came_without_us_and_was_moved_or_taken_away_since_stays_so() {
+    for away in [&["mv", "d", "moved"][..], &["rm", "-q", "d"]] {
+        let bench = Bench::new();
+        let clone = bench.workspace("t1");
+        commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+        commit(&clone, "d", "new\n", "first");
+        picked_by_hand(&bench, &clone);
+        git(&bench.repo, away);
+        git(&bench.repo, &["commit", "-q", "-m", "away"]);
+        assert!(matches!(bench.harvest("t1"), Outcome::AlreadyLanded { .. }), "{away:?}");
+        commit(&clone, "e", "of its own\n", "second");
+        assert_eq!(landed(bench.harvest("t1")).commits.len(), 1, "{away:?}");
+        assert!(!bench.repo.join("d").exists(), "{away:?}: the owner wants it so");
+        bench.assert_whole();
+    }
+}

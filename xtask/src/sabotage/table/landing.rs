@@ -1,6 +1,6 @@
 //! Safeguards of how work lands as a whole: what a repeat after a death does once, who may, and what is never left out.
 
-use super::{Safeguard, of_verbs};
+use super::{IT, Safeguard, of_verbs};
 
 const HARVEST: &str = "crates/work/src/landing/harvest.rs";
 const TELL: &str = "crates/work/src/landing/tell.rs";
@@ -133,4 +133,24 @@ pub(super) const ROWS: &[Safeguard] = &[
         ),
         "landing::harvests::files_that_land_in_a_checkout_have_the_modes_that_their_owner_gives_files",
     ),
+    Safeguard {
+        name: "what came without us and was taken away stays away",
+        faults: "T19",
+        file: "crates/work/src/harvest/pick.rs",
+        find: "fresh.len() == all.len() || !work.may_return()",
+        replace: "fresh.len() == all.len()",
+        package: "netsky-work",
+        target: IT,
+        test: "reverts::t19_what_came_without_us_and_was_moved_or_taken_away_since_stays_so",
+    },
+    Safeguard {
+        name: "too many files may not come and go within a branch",
+        faults: "A12",
+        file: "crates/work/src/harvest/seen.rs",
+        find: ".filter(|commit| commit.sha != scratch.tip)",
+        replace: ".filter(|_| false)",
+        package: "netsky-work",
+        target: IT,
+        test: "hostile::a12_few_objects_that_are_too_many_files_do_not_land",
+    },
 ];
