@@ -43,8 +43,8 @@ fn a_workspace_is_a_fresh_clone_on_its_own_branch_and_its_agent_is_known() {
         std::fs::create_dir_all(&deep).expect("made");
         deep
     };
-    let (above, _below) = (half("a"), half("b"));
-    std::fs::rename(clone.join("b"), above.join("b")).expect("moved");
+    let (above, _below) = (half("above"), half("below"));
+    std::fs::rename(clone.join("below"), above.join("below")).expect("moved");
     assert!(bench.run(&["workspace", "list"]).works().contains("not to be counted"));
     let shown = bench.json(&["workspace", "show", "3"]);
     assert!(shown["bytes"].is_null());
