@@ -57,7 +57,10 @@ pub(super) const KINDS: [&Kind; 4] = [
         args: &["cron", "tick"],
         deadline: SCHEDULED,
         apart: Duration::ZERO,
-        is_any: |layout, _| state::exists(layout.cron()).unwrap_or(true),
+        // Of a file that was removed one tick has to see that.
+        is_any: |layout, _| {
+            [layout.cron(), layout.good_cron()].iter().any(|file| state::exists(file).unwrap_or(true))
+        },
         schedule: Some(Schedule {
             noted: Layout::cron_lock,
             lost: "nobody is told what cron.toml says",
@@ -261,6 +264,25 @@ fn came(noted: &Path, began: &Stamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::in_a_home;
+
+    #[test]
+    fn fm_cron_a_tick_comes_until_a_removed_file_is_known_to_be_and_none_after_that() {
+        in_a_home(|cx| {
+            let is_any = || (KINDS[0].is_any)(cx.layout, &mut Claims::default());
+            assert!(KINDS[0].name == "cron" && !is_any());
+            std::fs::write(
+                cx.layout.cron(),
+                "[[entries]]\nagent = \"agent0\"\nprompt = \"x\"\nschedule = \"@daily\"\n",
+            )
+            .expect("written");
+            crate::cron_tick(cx).expect("it comes");
+            std::fs::remove_file(cx.layout.cron()).expect("there");
+            assert!(is_any());
+            crate::cron_tick(cx).expect("it comes");
+            assert!(!is_any() && cx.layout.removed_cron().exists());
+        });
+    }
 
     #[test]
     fn t24_what_is_due_between_two_slots_comes_then_and_at_most_once_a_second() {
