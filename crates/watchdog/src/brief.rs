@@ -85,13 +85,7 @@ fn tasks(cx: &Context<'_>) -> String {
         };
         let _ = writeln!(text, "- {id}: {}{whose}", state.word());
     }
-    match open.len() {
-        0 => text.push_str("- none\n"),
-        all => {
-            let _ = writeln!(text, "({all} in all)");
-        }
-    }
-    text
+    text + &in_all(open.len())
 }
 
 /// What comes back to agent0 by itself: its loops, and the words of an earlier one.
@@ -110,12 +104,7 @@ fn comes_back(cx: &Context<'_>) -> String {
                     entry.next_fire_utc
                 );
             }
-            match own.len() {
-                0 => text.push_str("- none\n"),
-                all => {
-                    let _ = writeln!(text, "({all} in all)");
-                }
-            }
+            text.push_str(&in_all(own.len()));
         }
     }
     if state::exists(cx.layout.loop_resume()).unwrap_or(false) {
@@ -150,13 +139,15 @@ fn unfinished(cx: &Context<'_>, agent: &AgentId) -> String {
                 writeln!(text, "- {} from {from}, attempt {}, {}", name.key.id, name.attempt, state.word());
         }
     }
-    match all {
-        0 => text.push_str("- none\n"),
-        all => {
-            let _ = writeln!(text, "({all} in all)");
-        }
+    text + &in_all(all)
+}
+
+/// The last line of a list, of which not all may be named.
+fn in_all(count: usize) -> String {
+    match count {
+        0 => "- none\n".to_owned(),
+        count => format!("({count} in all)\n"),
     }
-    text
 }
 
 #[cfg(test)]
