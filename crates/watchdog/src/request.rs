@@ -66,7 +66,7 @@ fn queue(cx: &Context<'_>, from: &Sender, handoff: Option<&Path>) -> Result<usiz
     if desired.is_none_or(|desired| desired.want != Want::Up) {
         return Err(Error::NotUp);
     }
-    // What has waited for a day stands in nobody's way.
+    // What has waited for too long stands in nobody's way.
     put_away(cx)?;
     // In the order of its way: one that a tick claims between two of these looks is met by the second.
     if observe::is_queued(cx.layout)? {

@@ -1,8 +1,8 @@
 //! What of a branch has landed, and what is left of it (T19).
 //!
 //! Promise: what landed is known by the trailers that [`pick`](super::pick) wrote, whatever else was lost: `Harvest-Task` says whose it is
-//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch, where it changes
-//! nothing any more: what was reverted since is work again.
+//! and `Harvest-Source` which commit of the branch it is of. What landed without us is known by its patch. Of a task that has
+//! landed by us, what is there by its patch and would change `main` all the same was reverted, and is work again.
 
 use super::job::{Job, Mode, Outcome};
 use super::pick::{SOURCE, TASK};
