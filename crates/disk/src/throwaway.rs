@@ -3,10 +3,11 @@
 //! Promise: what [`create`] made was not there before and is ours alone; [`remove`] takes away only such a folder,
 //! known by a mark inside, so that a wrong path costs nobody a file.
 
-use std::os::unix::fs::PermissionsExt;
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdir, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -20,6 +21,10 @@ const MARK: &str = ".throwaway";
 pub const LOCK: &str = "lock";
 /// Names tried before giving up: each is taken by chance once in four billion.
 const TRIES: usize = 8;
+/// Folders, each in the one before, that are open at once while they are emptied.
+const OPEN: usize = 32;
+/// What is done with a folder of ours.
+const OURS: Mode = Mode::RWXU;
 
 /// Makes a folder of mode 0700 below `$TMPDIR` (else `/tmp`) whose name starts with `prefix`.
 ///
@@ -31,7 +36,7 @@ pub fn create(prefix: &str) -> Result<PathBuf> {
     let mut taken = Error::because("create folder", &parent, "no name was free");
     for _ in 0..TRIES {
         let path = parent.join(format!("{prefix}{}", random::short()));
-        match rustix::fs::mkdir(&path, Mode::from_raw_mode(0o700)) {
+        match mkdir(&path, OURS) {
             Ok(()) => {
                 state::write(path.join(MARK), b"made for one run and taken away after it\n")?;
                 return Ok(path);
@@ -76,14 +81,7 @@ pub fn remove(path: &Path) -> Result<()> {
     if !Dir::open(path)?.exists(MARK)? {
         return Err(Error::because("remove", path, "it was not made to be thrown away"));
     }
-    let removed = std::fs::remove_dir_all(path).or_else(|e| {
-        if e.kind() != std::io::ErrorKind::PermissionDenied {
-            return Err(e);
-        }
-        open_up(path)?;
-        std::fs::remove_dir_all(path)
-    });
-    removed.map_err(|e| Error::new("remove", path, e))
+    take_away(path)
 }
 
 /// As [`remove`], and also a folder whose maker died before it had its mark: there is nothing in it then but its lock, which whoever
@@ -102,20 +100,61 @@ pub fn discard(path: &Path) -> Result<()> {
         Err(e) if e.is_not_found() => {}
         _ => return remove(path),
     }
-    std::fs::remove_dir_all(path).map_err(|e| Error::new("remove", path, e))
+    take_away(path)
 }
 
-/// Makes the folders below one writable for us: some tools shut those that they fill.
-fn open_up(folder: &Path) -> std::io::Result<()> {
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        // Its own type: a link is not followed.
-        if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
+/// Takes a folder away, however deep it is: whoever was at work in it may have nested folders beyond any path, any count of open
+/// files and any stack, which is where the standard library ends.
+fn take_away(path: &Path) -> Result<()> {
+    let all = || -> rustix::io::Result<()> {
+        let top = open(CWD, &CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| Errno::INVAL)?)?;
+        while empty(&top, &top, 1)? {}
+        unlinkat(CWD, path, AtFlags::REMOVEDIR)
+    };
+    all().map_err(|e| Error::new("remove", path, e))
+}
+
+/// Removes what is in a folder; whether something of it was too deep, and is in `top` now.
+fn empty(top: &OwnedFd, folder: &OwnedFd, depth: usize) -> rustix::io::Result<bool> {
+    let mut has_deep = false;
+    for name in names(folder)? {
+        match unlinkat(folder, &name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => continue,
+            // What Linux and what others say of a folder.
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            Err(e) => return Err(e),
+        }
+        let inner = open(folder, &name)?;
+        if depth < OPEN {
+            has_deep |= empty(top, &inner, depth + 1)?;
+            unlinkat(folder, &name, AtFlags::REMOVEDIR)?;
+        } else {
+            renameat(folder, &name, top, format!("deep-{}", random::short()))?;
+            has_deep = true;
         }
     }
-    Ok(())
+    Ok(has_deep)
+}
+
+fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
+    let names = rustix::fs::Dir::read_from(folder)?.map(|entry| Ok(entry?.file_name().to_owned()));
+    names.filter(|name| name.as_deref().map_or(true, |name| name != c"." && name != c"..")).collect()
+}
+
+/// Opens a folder to empty it: some tools shut those that they fill. A link is not followed.
+fn open(at: impl std::os::fd::AsFd, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let opened = openat(&at, name, flags, Mode::empty()).or_else(|e| match e {
+        Errno::ACCESS => {
+            rustix::fs::chmodat(&at, name, OURS, AtFlags::empty())?;
+            openat(&at, name, flags, Mode::empty())
+        }
+        e => Err(e),
+    })?;
+    if !Mode::from_raw_mode(fstat(&opened)?.st_mode).contains(OURS) {
+        fchmod(&opened, OURS)?;
+    }
+    Ok(opened)
 }
 
 #[cfg(test)]
@@ -164,5 +203,23 @@ mod tests {
         assert!(remove(&inner).is_err(), "a folder without the mark stays");
         remove(&made).expect("goes");
         assert!(!made.exists());
+    }
+    #[test]
+    fn a12_one_goes_however_deep_it_is_and_nothing_that_a_link_in_it_names() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let mine = temp.path().join("mine");
+        std::fs::create_dir(&mine).expect("made");
+        std::fs::write(mine.join("file"), "mine").expect("made");
+        let at = temp.path().join("scratch");
+        create_at(&at).expect("made");
+        let mut folder =
+            open(CWD, &CString::new(at.as_os_str().as_encoded_bytes()).expect("a name")).expect("open");
+        rustix::fs::symlinkat(&mine, &folder, c"link").expect("linked");
+        for _ in 0..10_000 {
+            rustix::fs::mkdirat(&folder, c"a", Mode::from_raw_mode(0o500)).expect("made");
+            folder = open(&folder, c"a").expect("open");
+        }
+        remove(&at).expect("goes");
+        assert!(!at.exists() && mine.join("file").exists());
     }
 }
