@@ -40,7 +40,7 @@ pub struct Gate {
     pub command: Command,
     /// More files of the repository that judge: a branch that touches one needs the owner.
     pub guards: Vec<String>,
-    /// Whether the owner lets this branch touch what judges. `main`'s own still judges it.
+    /// Whether the owner lets this branch touch what judges. What is run is that of `main` all the same; a guard is as the branch has it.
     pub is_allowed: bool,
     /// Its limit; ten minutes if zero.
     pub limit: Duration,

@@ -98,6 +98,11 @@ fn a22_the_owners_command_and_what_else_judges() {
     assert!(matches!(outcome, Outcome::WouldLand { commits: 1, gate: Some(_) }), "{outcome:?}");
     commit(&clone, "rules", "the agent's\n", "rules");
     assert!(matches!(harvest(&given).expect("an outcome"), Outcome::Refused(_)));
+    // Whom its owner lets pass is judged with the guard that it brings.
+    given.gate.is_allowed = true;
+    given.gate.command = self::given(&["sh", "-c", "grep -q \"the agent's\" rules"]);
+    let outcome = harvest(&given).expect("an outcome");
+    assert!(matches!(outcome, Outcome::WouldLand { gate: Some(_), .. }), "{outcome:?}");
     // `main` has no gate of its own.
     assert_eq!(landed(harvest(&job(&bench)).expect("an outcome")).gate, None);
 }

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Say what would land, gate and all, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Let the branch change the gate, or what guards it; the one of main judges it (the owner's)
+    /// Let the branch change what judges it: main's own gate is run, a guard is as the branch has it (the owner's)
     #[arg(long)]
     allow_gate_change: bool,
 }
