@@ -19,6 +19,14 @@ pub fn write_new(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
     written
 }
 
+/// As [`write_new`], where nobody misses it after a power cut.
+///
+/// # Errors
+/// The name is taken, or the system refuses.
+pub fn write_scratch(dir: &Dir, name: &str, bytes: &[u8]) -> Result<()> {
+    fs::write_unsynced(dir, name, bytes).map(drop)
+}
+
 /// Copy a plain file of ours to a name that is free, synced, with the instant that it was written at: git takes a file for
 /// unchanged that was written before its index.
 ///

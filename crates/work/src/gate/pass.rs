@@ -60,7 +60,7 @@ pub(crate) fn pass(job: &Job, target: &Target, scratch: &Scratch, main: &Sha, ne
             Some(_) => vec![USUAL.to_owned()],
         },
     };
-    let tree = lay_out(scratch, main, new, &judges)?;
+    let tree = lay_out(job, scratch, main, new, &judges)?;
     crate::point("work.gate.laid")?;
     let answer = run(job, target, scratch, &tree, command)?;
     crate::point("work.gate.ran")?;
@@ -168,15 +168,15 @@ fn entries(repo: &Repo, commit: &Sha, paths: &[&str]) -> Result<Entries> {
 }
 
 /// The files of what would land, in a repository of their own that we never use again; with the gate as it is on `main`.
-fn lay_out(scratch: &Scratch, main: &Sha, new: &Sha, judges: &Judges) -> Result<PathBuf> {
+fn lay_out(job: &Job, scratch: &Scratch, main: &Sha, new: &Sha, judges: &Judges) -> Result<PathBuf> {
     let tree = scratch.folder.join("tree");
     if state::exists(&tree)? {
         // `main` has moved since a try before.
         Dir::look_into(&scratch.folder)?.rename("tree", &Dir::look_into(&scratch.folder)?, aside())?;
     }
-    let from = crate::git::text(scratch.repo.dir())?;
-    crate::git::clone(scratch.repo.git(), &["--shared", "--no-checkout"], from, &tree, &["core.fsync=none"])?;
-    let repo = Repo::new(scratch.repo.git(), &tree.join(".git")).with_tree(&tree).unsynced();
+    // With `main` under the names that a clone has, for a gate that asks what changed.
+    let names = [job.main.clone(), job.main.at_origin()];
+    let repo = crate::git::borrow(&scratch.repo, main, &names, &[], &tree)?.with_tree(&tree);
     repo.fill(&["checkout", "--quiet", "--no-recurse-submodules", "--detach", new.as_str()])?;
     let of_main: Vec<&str> =
         judges.own().filter(|path| judges.on_main.contains_key(*path) && judges.differs(path)).collect();

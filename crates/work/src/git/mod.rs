@@ -22,7 +22,7 @@ pub(crate) use commit::RawCommit;
 pub use name::{BadName, RefName, Sha};
 pub use remote::Remote;
 pub use repo::Repo;
-pub(crate) use repo::{clone, dir_in, real, text};
+pub(crate) use repo::{borrow, clone, dir_in, real, text};
 
 use crate::Result;
 

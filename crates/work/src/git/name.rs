@@ -66,6 +66,11 @@ impl RefName {
         RefName(format!("refs/netsky/harvest/{task}"))
     }
 
+    /// Where another repository of ours has a branch, as a clone of it has.
+    pub(crate) fn at_origin(&self) -> RefName {
+        RefName(format!("refs/remotes/origin/{}", self.short()))
+    }
+
     /// The name in full.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -120,6 +125,11 @@ impl Sha {
     /// All digits.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether it is of the longer hash, SHA-256.
+    pub(crate) fn is_long(&self) -> bool {
+        self.0.len() == 64
     }
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use netsky_disk::state;
+use netsky_disk::fs::{Dir, read_users_file};
+use netsky_disk::{ReadError, copy, state};
 
 use super::{Failed, Git, LONG, RawCommit, Reach, RefName, Run, SHORT, Sha, Told};
 use crate::{Error, Result};
@@ -18,6 +19,8 @@ pub struct Repo {
     settings: &'static [&'static str],
 }
 
+/// Most bytes of the file that says where a history is cut.
+const CUT: u64 = 64 * 1024 * 1024;
 /// What nobody misses, or somebody else makes durable.
 const UNSYNCED: &[&str] = &["core.fsync=none", "transfer.unpackLimit=1"];
 
@@ -146,9 +149,23 @@ impl Repo {
         self.fetch_refs_with(text(from)?, &rule, &[], Reach::Files, self.settings, limit)
     }
 
-    /// Fetch the objects of a ref, and no name for them.
-    pub(crate) fn take(&self, from: &Path, theirs: &RefName) -> Result<()> {
-        self.fetch_refs_with(text(from)?, theirs.as_str(), &[], Reach::Files, self.settings, LONG)
+    /// Have what a commit of another repository of ours needs beside what is here, as one synced pack and without a name. Whatever
+    /// of it is somebody else's was looked at when it came there.
+    pub(crate) fn take(&self, from: &Repo, new: &Sha, old: &Sha) -> Result<()> {
+        let (to, input) = (self.dir.join("objects/pack/pack"), format!("{new}\n^{old}\n"));
+        // Quoted, for it may have what separates one path from the next.
+        let theirs = text(&from.dir.join("objects"))?.replace('\\', r"\\").replace('"', "\\\"");
+        let theirs = format!("\"{theirs}\"");
+        let run = Run {
+            settings: self.settings,
+            front: vec![format!("--git-dir={}", text(&self.dir)?)],
+            args: &["pack-objects", "--quiet", "--revs", text(&to)?],
+            input: input.as_bytes(),
+            reach: Reach::Files,
+            limit: LONG,
+            set: &[("GIT_ALTERNATE_OBJECT_DIRECTORIES", &theirs)],
+        };
+        self.git.run(&run).map(drop)
     }
 
     /// Fetch by a rule from anywhere.
@@ -236,6 +253,39 @@ pub(crate) fn clone(git: &Git, options: &[&str], from: &str, to: &Path, settings
     git.run(&Run { settings, ..Run::of_files(&args) }).map(drop)
 }
 
+/// Make a repository that has what a commit of another needs by reference, and this commit under some names; `options` are of `git init`.
+pub(crate) fn borrow(
+    lender: &Repo,
+    commit: &Sha,
+    names: &[RefName],
+    options: &[&str],
+    at: &Path,
+) -> Result<Repo> {
+    let mut args = vec!["init", "--quiet", "--template="];
+    args.extend(options);
+    if commit.is_long() {
+        args.push("--object-format=sha256");
+    }
+    args.push(text(at)?);
+    lender.git.run(&Run { settings: UNSYNCED, ..Run::of_files(&args) })?;
+    let repo = Repo::new(&lender.git, &dir_in(at)).unsynced();
+    let refs: String = names.iter().map(|name| format!("{commit} {name}\n")).collect();
+    let (folder, objects) = (Dir::look_into(&repo.dir)?, Dir::look_into(repo.dir.join("objects/info"))?);
+    copy::write_scratch(
+        &objects,
+        "alternates",
+        format!("{}\n", text(&lender.dir.join("objects"))?).as_bytes(),
+    )?;
+    copy::write_scratch(&folder, "packed-refs", refs.as_bytes())?;
+    let cut = lender.dir.join("shallow");
+    match read_users_file(&cut, CUT) {
+        Ok(commits) => copy::write_scratch(&folder, "shallow", &commits)?,
+        Err(ReadError::Io(e)) if e.is_not_found() => {}
+        Err(e) => return Err(e.on("read", &cut).into()),
+    }
+    Ok(repo)
+}
+
 /// Where the repository of a folder is: its `.git`, or the folder itself where that is a bare one.
 pub(crate) fn dir_in(folder: &Path) -> PathBuf {
     let inner = folder.join(".git");
@@ -258,5 +308,39 @@ mod tests {
             assert!(repo.fetch_refs_with(&from, "refs/heads/a", &[], reach, &[], SHORT).is_err());
             assert!(!canary.exists(), "{reach:?}");
         }
+    }
+    #[test]
+    fn what_is_taken_is_one_pack_whatever_the_folder_of_the_other_is_called() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let git = Git::find().expect("git");
+        let ours = Repo::new(&git, &temp.path().join("ours.git"));
+        ours.bytes(&["init", "-q", "--bare", "--template="], &[]).expect("made");
+        let tree = ours.write("tree", b"").expect("written");
+        let commit = |repo: &Repo, parent: &str| {
+            let text = format!("tree {tree}\n{parent}author a <a> 0 +0000\ncommitter a <a> 0 +0000\n\nx\n");
+            repo.write("commit", text.as_bytes()).expect("written")
+        };
+        let old = commit(&ours, "");
+        let names = ["refs/heads/main".parse().expect("a name")];
+        let at = temp.path().join(r#"a:"b\c""#);
+        let other = borrow(&ours, &old, &names, &["--bare"], &at).expect("borrowed");
+        assert_eq!(other.commit("refs/heads/main").expect("asked"), Some(old.clone()));
+        let new = commit(&other, &format!("parent {old}\n"));
+        assert_eq!(ours.commit(new.as_str()).expect("asked"), None);
+        ours.take(&other, &new, &old).expect("taken");
+        assert_eq!(ours.commit(new.as_str()).expect("asked"), Some(new));
+        let packs = std::fs::read_dir(ours.dir().join("objects/pack")).expect("packs");
+        assert_eq!(
+            packs
+                .filter(|file| file
+                    .as_ref()
+                    .expect("one")
+                    .path()
+                    .extension()
+                    .is_some_and(|end| end == "pack"))
+                .count(),
+            1
+        );
+        ours.bytes(&["fsck", "--strict"], &[]).expect("whole");
     }
 }

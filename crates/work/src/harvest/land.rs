@@ -30,10 +30,8 @@ pub(super) enum Came {
 
 /// Bring `main` from `old` to `new`, which the scratch repository has.
 pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new: &Sha) -> Result<Came> {
-    let ours = RefName::of_harvest(&job.task);
-    scratch.repo.bytes(&["update-ref", "--end-of-options", ours.as_str(), new.as_str()], &[])?;
     // Without a name there, so that there is none to be cleared after a death: git keeps what is new for weeks.
-    target.repo.take(scratch.repo.dir(), &ours)?;
+    target.repo.take(&scratch.repo, new, old)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
     // The gate took its time: whoever has `main` out now, and then whether that one was about to leave it.

@@ -113,7 +113,6 @@ fn steps(job: &Job, target: &Target) -> Result<Outcome> {
 
 /// One try on a `main` that stands still; none if it moved.
 fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) -> Result<Option<Outcome>> {
-    scratch.follow(target, job, main)?;
     let work = match seen::look(job, scratch, main)? {
         Seen::Work(work) => work,
         Seen::Over(outcome) => return Ok(Some(outcome)),

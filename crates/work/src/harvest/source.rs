@@ -13,7 +13,7 @@ use netsky_disk::{state, throwaway};
 
 use super::job::Job;
 use super::target::Target;
-use crate::git::{Failed, LONG, RefName, Repo, Sha};
+use crate::git::{Failed, RefName, Repo, Sha};
 use crate::workspace::{bytes_below, each_below};
 use crate::{Error, Result};
 
@@ -42,16 +42,6 @@ pub(crate) struct Scratch {
     pub(crate) folder: PathBuf,
 }
 
-impl Scratch {
-    /// Have the newest tip of `main`: its objects are here by reference, but git copies a shallow repository as it was.
-    pub(super) fn follow(&self, target: &Target, job: &Job, main: &Sha) -> Result<()> {
-        if !state::exists(self.repo.dir().join("shallow"))? || self.repo.commit(main.as_str())?.is_some() {
-            return Ok(());
-        }
-        self.repo.fetch(target.repo.dir(), &job.main, &job.main, LONG)
-    }
-}
-
 /// Fetch the branch; the refusal if that must not be, or is not done at its limit.
 pub(super) fn fetch(
     job: &Job,
@@ -66,7 +56,12 @@ pub(super) fn fetch(
     let folder = target.scratch(job);
     throwaway::create_at(&folder)?;
     crate::point("work.harvest.scratch")?;
-    let repo = make(target, job, &folder.join("pick.git"))?;
+    // By it the clone's git says what is not there yet.
+    let Some(main) = target.repo.commit(job.main.as_str())? else {
+        return Ok(Err(format!("{} is not there", job.main)));
+    };
+    let names = [job.main.clone()];
+    let repo = crate::git::borrow(&target.repo, &main, &names, &["--bare"], &folder.join("pick.git"))?;
     match repo.fetch(&from, &job.branch, &RefName::of_harvest(&job.task), limit) {
         Err(Error::Git(failed)) => return Ok(Err(format!("the branch cannot be fetched: {failed}"))),
         fetched => fetched?,
@@ -87,15 +82,6 @@ pub(super) fn is_endless(repo: &Repo, commit: &str) -> Result<bool> {
         Err(Error::Git(Failed::TooLong { .. })) => Ok(true),
         told => told.map(|_| false),
     }
-}
-
-/// A bare repository with the objects of the owner's, by reference, and nothing else of it.
-fn make(target: &Target, job: &Job, at: &Path) -> Result<Repo> {
-    let branch = format!("--branch={}", job.main.short());
-    let from = crate::git::text(target.repo.dir())?;
-    let options = ["--bare", "--shared", "--single-branch", &branch];
-    crate::git::clone(target.repo.git(), &options, from, at, &["core.fsync=none"])?;
-    Ok(Repo::new(target.repo.git(), at).unsynced())
 }
 
 /// Why a clone must not be fetched from.

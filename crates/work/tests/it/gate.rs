@@ -47,11 +47,12 @@ fn failed(outcome: Outcome) -> (Option<i32>, String) {
 
 #[test]
 fn a22_what_the_gate_passes_lands_and_what_it_does_not_does_not() {
-    let bench = bench("cat a d; git log -1 --format=%s && test -f pass");
+    let bench =
+        bench("cat a d; git log --format=%s origin/main..HEAD && git diff --name-only main && test -f pass");
     let main = bench.main();
     let (status, log) = failed(harvest(&job(&bench)).expect("an outcome"));
     assert_eq!(status, Some(1));
-    assert!(log.starts_with("netsky: sandbox = ") && log.ends_with("a 3\nof the agent\nwork\n"), "{log}");
+    assert!(log.starts_with("netsky: sandbox = ") && log.ends_with("a 3\nof the agent\nwork\nd\n"), "{log}");
     assert_eq!(bench.main(), main);
     bench.assert_whole();
     commit(&bench.repo, "pass", "", "pass");

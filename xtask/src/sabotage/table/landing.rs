@@ -1,6 +1,6 @@
 //! Safeguards of how work lands as a whole: what a repeat after a death does once, who may, and what is never left out.
 
-use super::{IT, Safeguard, of_verbs};
+use super::{IT, Safeguard, UNIT, of_verbs};
 
 const HARVEST: &str = "crates/work/src/landing/harvest.rs";
 const TELL: &str = "crates/work/src/landing/tell.rs";
@@ -152,5 +152,25 @@ pub(super) const ROWS: &[Safeguard] = &[
         package: "netsky-work",
         target: IT,
         test: "hostile::a12_few_objects_that_are_too_many_files_do_not_land",
+    },
+    Safeguard {
+        name: "a shallow repository is borrowed from as it is",
+        faults: "A9",
+        file: "crates/work/src/git/repo.rs",
+        find: "Ok(commits) => copy::write_scratch(&folder, \"shallow\", &commits)?,",
+        replace: "Ok(_) => {}",
+        package: "netsky-work",
+        target: IT,
+        test: "owners::a9_a_shallow_repository_whose_main_moves_meanwhile_lands",
+    },
+    Safeguard {
+        name: "a folder of objects may have any name",
+        faults: "A7",
+        file: "crates/work/src/git/repo.rs",
+        find: "let theirs = format!(\"\\\"{theirs}\\\"\");",
+        replace: "let theirs = format!(\"{theirs}\");",
+        package: "netsky-work",
+        target: UNIT,
+        test: "git::repo::tests::what_is_taken_is_one_pack_whatever_the_folder_of_the_other_is_called",
     },
 ];

@@ -514,16 +514,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         test: "owners::a9_one_repository_has_one_lock_whatever_path_leads_to_it",
     },
     Safeguard {
-        name: "what was copied of a shallow repository follows its main",
-        faults: "A9",
-        file: "crates/work/src/harvest/run.rs",
-        find: "    scratch.follow(target, job, main)?;\n",
-        replace: "",
-        package: "netsky-work",
-        target: IT,
-        test: "owners::a9_a_shallow_repository_whose_main_moves_meanwhile_lands",
-    },
-    Safeguard {
         name: "a repository that git refuses is not one where nothing landed",
         faults: "T19",
         file: "crates/work/src/git/repo.rs",
