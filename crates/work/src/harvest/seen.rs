@@ -19,8 +19,8 @@ pub(super) struct Work {
     pub(super) from: Sha,
     /// The commits that it has not, the oldest first.
     pub(super) commits: Vec<Piece>,
-    /// Whether `main` has said of some of it that it landed by us.
-    has_landed: bool,
+    /// The newest commit of `main` that says of some of it that it landed by us.
+    landed: Option<Sha>,
 }
 
 /// A commit of the branch.
@@ -33,13 +33,13 @@ pub(super) struct Piece {
 }
 
 impl Work {
-    /// What is said of it where it changes nothing.
+    /// What is said of it where it changes nothing. A last commit that changes nothing is in no trailer: what landed before it is all.
     pub(super) fn nothing(&self, scratch: &Scratch, main: &Sha) -> Result<Outcome> {
-        if !self.was_there() {
-            return Ok(Outcome::Empty);
-        }
-        let sha = same_patch(scratch, main)?.unwrap_or_else(|| main.clone());
-        Ok(Outcome::AlreadyLanded { sha })
+        let there = match &self.landed {
+            None if self.was_there() => Some(same_patch(scratch, main)?.unwrap_or_else(|| main.clone())),
+            landed => landed.clone(),
+        };
+        Ok(there.map_or(Outcome::Empty, |sha| Outcome::AlreadyLanded { sha }))
     }
 
     /// Whether `main` has had all of it.
@@ -50,7 +50,7 @@ impl Work {
     /// Whether what `main` has had and has no more may be wanted again: of what landed by us its agent has made other commits. What
     /// came there otherwise, and was taken away or moved since, is as its owner wants it.
     pub(super) fn may_return(&self) -> bool {
-        self.has_landed
+        self.landed.is_some()
     }
 }
 
@@ -114,7 +114,8 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         let was_there = fresh.as_ref().is_some_and(|fresh| !fresh.contains(&sha));
         Some(Piece { commit: sha, parent: parents.into_iter().next()?, was_there })
     });
-    Ok(Seen::Work(Work { from, commits: pieces.collect(), has_landed: !landed.is_empty() }))
+    let landed = landed.into_iter().next().map(|newest| newest.sha);
+    Ok(Seen::Work(Work { from, commits: pieces.collect(), landed }))
 }
 
 /// Why commits of a branch do not land as is asked.

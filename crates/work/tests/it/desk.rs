@@ -183,6 +183,34 @@ fn t19_a_landing_that_was_never_told_is_told_before_the_next_one_takes_its_mark(
 }
 
 #[test]
+fn t19_fm_harvest_kill_work_whose_last_commit_changes_nothing_has_landed_and_is_closed() {
+    // None, or one that `main` has within another.
+    for last in ["d", "c"] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let clone = bench.workspace("t1");
+        commit(&clone, "d", "new\n", "first");
+        commit(&clone, last, "new\n", "nothing");
+        fs::write(bench.repo.join("b"), "of the owner\n").expect("written");
+        git(&bench.repo, &["add", "b"]);
+        commit(&bench.repo, "c", "new\n", "meanwhile");
+        let output = land(&bench, "t1", "work.land.moved=kill").output().expect("it starts");
+        assert_eq!(output.status.signal(), Some(9), "{last}");
+        for _ in 0..2 {
+            let output = land(&bench, "t1", "").output().expect("it starts");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(said.contains("AlreadyLanded") && said.contains("troubles: []"), "{last}: {output:?}");
+            let landed = How::Landed { sha: bench.main().to_string(), main: "main".into() };
+            assert_eq!(state(&board, "t1"), State::Closed { how: landed, why: None }, "{last}");
+        }
+        assert_eq!((facts(&bench, "harvest.landed"), facts(&bench, "harvest.refused")), (1, 0), "{last}");
+        assert_eq!(bench.times_landed("t1"), 1, "{last}");
+        desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)).expect("it may go");
+        bench.assert_whole();
+    }
+}
+
+#[test]
 fn t19_a_task_that_is_closed_while_its_gate_runs_has_landed_all_the_same() {
     for how in [How::Done, How::Dropped] {
         let (bench, board) = bench();

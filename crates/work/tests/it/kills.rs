@@ -28,13 +28,15 @@ const RUN: &str = "work.git.before";
 /// More runs of git than a harvest has.
 const MOST_RUNS: usize = 80;
 
-/// A bench with work of two commits, one of them a change, one a new file, one file gone; `main` has moved since.
+/// A bench with work of two commits, one of them a change, one a new file, one file gone, and of a last one that changes nothing;
+/// `main` has moved since.
 fn bench() -> Bench {
     let bench = Bench::new();
     let clone = bench.workspace("t1");
     commit(&clone, "a", "a 1\na 2\na 3\nmore\n", "first");
     git(&clone, &["rm", "-q", "b"]);
     commit(&clone, "d", "new\n", "second");
+    commit(&clone, "d", "new\n", "nothing");
     commit(&bench.repo, "c", "of the owner\n", "meanwhile");
     bench
 }

@@ -78,6 +78,12 @@ fn a_branch_that_adds_nothing_is_empty() {
     assert_eq!(bench.harvest("t1"), Outcome::Empty);
     git(&clone, &["commit", "-q", "--allow-empty", "-m", "nothing"]);
     assert_eq!(bench.harvest("t1"), Outcome::Empty);
+    // What `main` has within another commit nobody knows to be of this.
+    commit(&clone, "d", "new\n", "something");
+    std::fs::write(bench.repo.join("d"), "new\n").expect("written");
+    git(&bench.repo, &["add", "d"]);
+    commit(&bench.repo, "e", "new\n", "something and more");
+    assert_eq!(bench.harvest("t1"), Outcome::Empty);
     bench.assert_whole();
 }
 

@@ -173,4 +173,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "git::repo::tests::what_is_taken_is_one_pack_whatever_the_folder_of_the_other_is_called",
     },
+    Safeguard {
+        name: "a last commit that changes nothing has landed with those before it",
+        faults: "T19",
+        file: "crates/work/src/harvest/seen.rs",
+        find: "            landed => landed.clone(),\n",
+        replace: "            _ => None,\n",
+        package: "netsky-work",
+        target: IT,
+        test: "desk::t19_fm_harvest_kill_work_whose_last_commit_changes_nothing_has_landed_and_is_closed",
+    },
 ];
