@@ -15,6 +15,8 @@ use crate::git::{Failed, Sha, plain_line};
 pub(super) const TASK: &str = "Harvest-Task";
 /// The trailer that says which commit of the branch it is of.
 pub(super) const SOURCE: &str = "Harvest-Source";
+/// Where git stops to read the words of a commit.
+const SCISSORS: &[u8] = b"# ------------------------ >8 ------------------------";
 /// Commits, each with its parent, that are read by one git: its answer has a limit, and stays in memory.
 const ASKED: usize = 16;
 /// Most files of a conflict that are named.
@@ -210,25 +212,29 @@ fn write(
     scratch.repo.write("commit", &text)
 }
 
-/// The words of a commit with our trailers, and with no others that look like ours: nobody says of another's work that it landed.
+/// The words of a commit with our trailers, and with no others that look like ours: nobody says of another's work that it landed. Nor
+/// with what keeps git from reading ours: it would land again.
 fn with_trailers(words: &[u8], task: &TaskId, source: &Sha) -> Vec<u8> {
     let is_ours = |line: &&[u8]| {
-        let line = line.trim_ascii_start().to_ascii_lowercase();
-        [TASK, SOURCE].iter().any(|key| line.starts_with(key.to_ascii_lowercase().as_bytes()))
+        let line = line.trim_ascii().to_ascii_lowercase();
+        let keys = [TASK, SOURCE].map(str::to_ascii_lowercase);
+        line == SCISSORS || keys.iter().any(|key| line.starts_with(key.as_bytes()))
     };
-    let lines: Vec<&[u8]> =
-        words.trim_ascii().split(|byte| *byte == b'\n').filter(|line| !is_ours(line)).collect();
-    let kept = lines.join(&b'\n');
+    let lines = words.trim_ascii().split(|byte| *byte == b'\n');
+    let kept = lines.filter(|line| !is_ours(line)).collect::<Vec<_>>().join(&b'\n');
     let kept = kept.trim_ascii();
     let mut text = if kept.is_empty() { format!("Work of task {task}").into_bytes() } else { kept.to_vec() };
     // Trailers are one paragraph, the last, and never the first.
-    let last = lines.iter().rev().skip_while(|line| line.trim_ascii().is_empty());
-    let paragraph: Vec<_> = last.take_while(|line| !line.trim_ascii().is_empty()).collect();
-    let is_block =
-        paragraph.iter().all(|line| is_trailer(line)) && kept.windows(2).any(|pair| pair == b"\n\n");
+    let mut paragraph = kept.rsplit(|byte| *byte == b'\n').take_while(|line| !is_blank(line));
+    let is_block = paragraph.all(is_trailer) && kept.windows(2).any(|pair| pair == b"\n\n");
     text.extend_from_slice(if is_block { b"\n" } else { b"\n\n" });
     text.extend(format!("{TASK}: {task}\n{SOURCE}: {source}\n").into_bytes());
     text
+}
+
+/// What ends a paragraph for git, to which a form feed is a letter.
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| b" \t\r".contains(byte))
 }
 
 /// `Word-word: text`.
@@ -261,5 +267,71 @@ mod tests {
             format!("one\n\n{ours}")
         );
         assert_eq!(trailed("Harvest-Task: t2"), format!("Work of task t1\n\n{ours}"));
+        let scissors = std::str::from_utf8(SCISSORS).expect("text");
+        assert_eq!(trailed(&format!("one\n\nA: b\n{scissors}\nC: d")), format!("one\n\nA: b\nC: d\n{ours}"));
+        assert_eq!(trailed("one\n\ntext\n\u{c}\nA: b"), format!("one\n\ntext\n\u{c}\nA: b\n\n{ours}"));
+    }
+
+    /// Lines that git may read as an end, a comment, a blank or a trailer.
+    const ODD: &[&str] = &[
+        "",
+        "",
+        " ",
+        "\t",
+        "\r",
+        "\u{b}",
+        "\u{c}",
+        "text",
+        " folded",
+        "A-b: c",
+        "A-b : c",
+        "A:",
+        ": c",
+        "A=b",
+        "#",
+        "# text",
+        "Signed-off-by: a",
+        "(cherry picked from commit a)",
+        "Conflicts:",
+        "\tfile",
+        "---",
+        "diff --git a b",
+        "# ------------------------ >8 ------------------------",
+        " # ------------------------ >8 ------------------------",
+        "# ------------------------ >8 ------------------------ ",
+        "; ------------------------ >8 ------------------------",
+        "Harvest-Task: t2",
+        " harvest-task: t2",
+        "Harvest-Source : b",
+        "\u{b}Harvest-Task: t2",
+        "x Harvest-Task: t2",
+    ];
+
+    #[test]
+    fn t19_of_whatever_words_git_reads_our_trailers_and_no_others_of_their_names() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let git = crate::git::Git::find().expect("git");
+        let repo = crate::git::Repo::new(&git, &temp.path().join("repo.git"));
+        repo.bytes(&["init", "-q", "--bare", "--template="], &[]).expect("made");
+        let tree = repo.write("tree", b"").expect("written");
+        let mut state = 19_u64;
+        let mut any = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(state >> 33).expect("it fits") % below
+        };
+        let (mut all, mut asked) = (Vec::new(), String::new());
+        for nth in 0..200 {
+            let words: Vec<&str> = (0..1 + any(7)).map(|_| ODD[any(ODD.len())]).collect();
+            let head = format!("tree {tree}\nauthor a <a@b> {nth} +0000\ncommitter a <a@b> 1 +0000\n\n");
+            let text = [head.as_bytes(), trailed(&words.join("\n")).as_bytes()].concat();
+            asked += &format!("{}\n", repo.write("commit", &text).expect("written"));
+            all.push(words);
+        }
+        let read = [TASK, SOURCE].map(|key| format!("%(trailers:key={key},valueonly=true,separator=%x20)"));
+        let format = format!("--format={}", read.join("|"));
+        let told = repo.ask(&["log", "--no-walk=unsorted", &format, "--stdin"], asked.as_bytes());
+        let told = told.expect("read");
+        let wrong: Vec<_> = all.iter().zip(told.lines()).filter(|(_, read)| *read != "t1|A").collect();
+        assert!(wrong.is_empty() && told.lines().count() == all.len(), "{wrong:?}");
     }
 }

@@ -213,6 +213,31 @@ fn t19_a_branch_cannot_say_of_anothers_work_that_it_landed() {
     }
 }
 
+#[test]
+fn t19_words_that_end_where_git_stops_to_read_land_once() {
+    for end in ["# ------------------------ >8 ------------------------", "\u{c}\nChange-Id: x"] {
+        let bench = Bench::new();
+        let clone = bench.workspace("t1");
+        let file = clone.join(".git/words");
+        for (name, words) in [("d", "first"), ("e", "second")] {
+            fs::write(clone.join(name), "new\n").expect("written");
+            fs::write(&file, format!("{words}\n\nwhy\n{end}\n")).expect("written");
+            git(&clone, &["add", name]);
+            let words = file.to_str().expect("text");
+            git(&clone, &["commit", "-q", "--cleanup=verbatim", "-F", words]);
+        }
+        commit(&bench.repo, "d", "of the owner\n", "in the way");
+        git(&bench.repo, &["revert", "--no-edit", "HEAD"]);
+        let came = landed(bench.harvest("t1"));
+        assert_eq!(bench.times_landed("t1"), 2, "{end:?}");
+        // By their patch they would not be known any more.
+        git(&bench.repo, &["rm", "-q", "e"]);
+        commit(&bench.repo, "d", "of the owner\n", "after");
+        assert_eq!(bench.harvest("t1"), Outcome::AlreadyLanded { sha: came.sha }, "{end:?}");
+        bench.assert_whole();
+    }
+}
+
 /// A text in IBM1047, of which no letter is the one of ASCII.
 fn ebcdic(text: &str) -> Vec<u8> {
     let letter = |nth: u8| [0x81, 0x88, 0x90][usize::from(nth / 9)] + nth;
