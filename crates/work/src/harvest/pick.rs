@@ -50,7 +50,7 @@ pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Res
 /// Those that `main` has not had in another commit; with the others, where those would change it: they were reverted.
 fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
     let all: Vec<&Piece> = work.commits.iter().collect();
-    let fresh: Vec<&Piece> = work.commits.iter().filter(|piece| !piece.was_there).collect();
+    let fresh = work.fresh();
     let without = chain(job, scratch, main, &fresh)?;
     if fresh.len() == all.len() || !work.may_return() {
         return Ok(without);
@@ -96,20 +96,31 @@ fn chain(job: &Job, scratch: &Scratch, main: &Sha, pieces: &[&Piece]) -> Result<
     Ok(Picked::Commits(made))
 }
 
+/// The whole as one; of what `main` has had without us, only what `each` would bring.
 fn squash(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
-    let raw = scratch.repo.commits(&[main, &work.from, &scratch.tip])?;
-    let tree = raw[0].tree()?;
-    let trees = Trees { parent: raw[1].tree()?, commit: raw[2].tree()? };
-    let next = match apply(scratch, &tree, (&work.from, &scratch.tip), trees)? {
-        Ok(next) => next,
-        Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
+    let mut pieces = work.fresh();
+    let is_whole = work.may_return() || !work.is_line || pieces.len() == work.commits.len();
+    let tree = tree_of(scratch, main)?;
+    let next = if is_whole {
+        pieces = work.commits.iter().collect();
+        let raw = scratch.repo.commits(&[&work.from, &scratch.tip])?;
+        let trees = Trees { parent: raw[0].tree()?, commit: raw[1].tree()? };
+        match apply(scratch, &tree, (&work.from, &scratch.tip), trees)? {
+            Ok(next) => next,
+            Err(files) => return Ok(Picked::Conflict { commit: scratch.tip.clone(), files }),
+        }
+    } else {
+        match chain(job, scratch, main, &pieces)? {
+            Picked::Commits(made) => tree_of(scratch, made.last().unwrap_or(main))?,
+            conflict => return Ok(conflict),
+        }
     };
     if next == tree {
         return Ok(Picked::Commits(Vec::new()));
     }
     // The first author stands for all; each commit's words are there.
     let (mut words, mut author) = (Vec::new(), Vec::new());
-    for some in work.commits.chunks(ASKED) {
+    for some in pieces.chunks(ASKED) {
         let asked: Vec<&Sha> = some.iter().map(|piece| &piece.commit).collect();
         for commit in scratch.repo.commits(&asked)? {
             words.extend_from_slice(commit.words().trim_ascii());

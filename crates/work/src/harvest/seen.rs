@@ -19,6 +19,8 @@ pub(super) struct Work {
     pub(super) from: Sha,
     /// The commits that it has not, the oldest first.
     pub(super) commits: Vec<Piece>,
+    /// Whether each of them has one parent.
+    pub(super) is_line: bool,
     /// The newest commit of `main` that says of some of it that it landed by us.
     landed: Option<Sha>,
 }
@@ -40,6 +42,11 @@ impl Work {
             landed => landed.clone(),
         };
         Ok(there.map_or(Outcome::Empty, |sha| Outcome::AlreadyLanded { sha }))
+    }
+
+    /// Those that `main` has not had in another commit.
+    pub(super) fn fresh(&self) -> Vec<&Piece> {
+        self.commits.iter().filter(|piece| !piece.was_there).collect()
     }
 
     /// Whether `main` has had all of it.
@@ -108,6 +115,7 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
     if let Some(why) = unfit(job, scratch, main, (&common, &from), &commits)? {
         return refused(why);
     }
+    let is_line = commits.iter().all(|commit| commit.parents.len() == 1);
     // Of a branch that has all of `main`, nothing can be there in another commit.
     let fresh = if has_all { None } else { Some(fresh(scratch, main)?) };
     let pieces = commits.into_iter().filter_map(|Commit { sha, parents, .. }| {
@@ -115,7 +123,7 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         Some(Piece { commit: sha, parent: parents.into_iter().next()?, was_there })
     });
     let landed = landed.into_iter().next().map(|newest| newest.sha);
-    Ok(Seen::Work(Work { from, commits: pieces.collect(), landed }))
+    Ok(Seen::Work(Work { from, commits: pieces.collect(), is_line, landed }))
 }
 
 /// Why commits of a branch do not land as is asked.

@@ -109,3 +109,42 @@ fn t19_what_came_without_us_and_was_moved_or_taken_away_since_stays_so() {
         bench.assert_whole();
     }
 }
+
+#[test]
+fn t19_what_came_without_us_and_was_taken_away_stays_so_in_a_squash() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+    commit(&clone, "d", "new\n", "first");
+    picked_by_hand(&bench, &clone);
+    git(&bench.repo, &["rm", "-q", "d"]);
+    git(&bench.repo, &["commit", "-q", "-m", "away"]);
+    commit(&clone, "e", "of its own\n", "second");
+    commit(&clone, "e", "of its own\nand more\n", "third");
+    let mut job = bench.job("t1");
+    job.mode = Mode::Squash;
+    assert_eq!(landed(harvest(&job).expect("an outcome")).commits.len(), 1);
+    assert!(!bench.repo.join("d").exists(), "the owner wants it so");
+    assert_eq!(git(&bench.repo, &["show", "main:e"]), "of its own\nand more");
+    let words = git(&bench.repo, &["log", "-1", "--format=%B"]);
+    assert!(words.starts_with("second\n\nthird\n\nHarvest-Task: t1\n"), "{words}");
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::AlreadyLanded { .. }));
+    bench.assert_whole();
+}
+
+#[test]
+fn a_squash_of_a_branch_that_the_owner_has_a_part_of_may_have_a_merge_in_it() {
+    let bench = Bench::new();
+    let clone = bench.workspace("t1");
+    commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+    commit(&clone, "e", "of its own\n", "first");
+    git(&clone, &["pull", "-q", "--no-rebase", "--no-edit", "origin", "main"]);
+    commit(&clone, "d", "new\n", "second");
+    picked_by_hand(&bench, &clone);
+    commit(&bench.repo, "c", "of the owner, and other\n", "after");
+    let mut job = bench.job("t1");
+    job.mode = Mode::Squash;
+    assert_eq!(landed(harvest(&job).expect("an outcome")).commits.len(), 1);
+    assert_eq!(git(&bench.repo, &["diff", "--name-only", "main^", "main"]), "e");
+    bench.assert_whole();
+}
