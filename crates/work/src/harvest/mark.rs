@@ -10,6 +10,16 @@ use crate::Result;
 use crate::gate::Shut;
 use crate::git::{RefName, Repo, Sha, plain_line};
 
+/// What is kept of them.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    last: Landing,
+    /// The one before it: as long as `main` has not the last one, and that may never come to be, this is the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Landing>,
+}
+
 /// A task's last landing, as it was about to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Landing {
@@ -46,8 +56,20 @@ impl Landing {
         Landing::new(job, (sha, sha, sha), 0, None)
     }
 
-    pub(super) fn keep(&self, job: &Job) -> Result<()> {
-        Ok(state::write_json(job.layout.landing(&job.task), self)?)
+    /// Keep it before `main` moves, with the one that `main` has.
+    pub(super) fn keep(self, job: &Job) -> Result<()> {
+        let kept = Kept { before: landing(job)?, last: self };
+        Ok(state::write_json(job.layout.landing(&job.task), &kept)?)
+    }
+
+    /// Keep that all up to `tip` is on `main`, whoever brought it there: `sha` at the last.
+    pub(super) fn keep_as_there(job: &Job, sha: &Sha, tip: &Sha) -> Result<()> {
+        let known = landing(job)?;
+        if known.as_ref().is_some_and(|known| known.tip == *tip) {
+            return Ok(());
+        }
+        let last = Landing { tip: tip.clone(), ..known.unwrap_or_else(|| Landing::without_us(job, sha)) };
+        Ok(state::write_json(job.layout.landing(&job.task), &Kept { last, before: None })?)
     }
 
     /// The files that it changed, as plain text.
@@ -72,11 +94,19 @@ pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>
 /// # Errors
 /// The repository is not there, or git fails.
 pub fn landing(job: &Job) -> Result<Option<Landing>> {
-    let kept: Option<Landing> = state::read_json(job.layout.landing(&job.task))?;
-    let Some(kept) = kept.filter(|kept| kept.main == job.main) else { return Ok(None) };
+    let kept: Option<Kept> = state::read_json(job.layout.landing(&job.task))?;
+    let both = kept.into_iter().flat_map(|kept| [Some(kept.last), kept.before]).flatten();
+    let both: Vec<Landing> = both.filter(|landing| landing.main == job.main).collect();
+    if both.is_empty() {
+        return Ok(None);
+    }
     let repo = owners(job)?;
     let Some(main) = repo.commit(job.main.as_str())? else { return Ok(None) };
-    let is_there =
-        kept.sha == main || repo.commit(kept.sha.as_str())?.is_some() && repo.is_before(&kept.sha, &main)?;
-    Ok(is_there.then_some(kept))
+    for landing in both {
+        let sha = &landing.sha;
+        if *sha == main || repo.commit(sha.as_str())?.is_some() && repo.is_before(sha, &main)? {
+            return Ok(Some(landing));
+        }
+    }
+    Ok(None)
 }

@@ -104,9 +104,13 @@ fn steps(job: &Job, target: &Target) -> Result<Outcome> {
         let Some(main) = target.repo.commit(job.main.as_str())? else {
             return Ok(Outcome::Refused(format!("{} is not there", job.main)));
         };
-        if let Some(outcome) = attempt(job, target, &scratch, &main)? {
-            return Ok(outcome);
+        let Some(outcome) = attempt(job, target, &scratch, &main)? else { continue };
+        if let Outcome::AlreadyLanded { sha } = &outcome
+            && !job.is_dry
+        {
+            Landing::keep_as_there(job, sha, &scratch.tip)?;
         }
+        return Ok(outcome);
     }
     Ok(Outcome::Moved { tries: job.retries + 1 })
 }

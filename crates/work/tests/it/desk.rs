@@ -147,6 +147,69 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
 }
 
 #[test]
+fn i9_the_workspace_of_work_that_the_owner_brought_to_main_may_go() {
+    for by_hand in [&["merge", "-q", "--no-ff", "-m", "by hand"][..], &["cherry-pick"]] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let clone = bench.workspace("t1");
+        commit(&clone, "d", "new\n", "first");
+        commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+        git(&bench.repo, &["fetch", "-q", clone.to_str().expect("text"), "task/t1"]);
+        git(&bench.repo, &[by_hand, &["FETCH_HEAD"]].concat());
+        for _ in 0..2 {
+            let output = land(&bench, "t1", "").output().expect("it starts");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(
+                said.contains("AlreadyLanded") && said.contains("has_more: false"),
+                "{by_hand:?}: {said}"
+            );
+        }
+        assert!(state(&board, "t1").is_closed(), "{by_hand:?}");
+        let more = commit(&clone, "e", "more\n", "second");
+        let kept = desk(&bench, |desk| desk.remove_workspace(&task("t1"), false));
+        assert!(matches!(kept, Err(Error::NotLanded(_))), "{by_hand:?}: {more} has not");
+        git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
+        assert_eq!(
+            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1),
+            [task("t1")],
+            "{by_hand:?}"
+        );
+    }
+}
+
+#[test]
+fn t19_i9_a_landing_that_does_not_come_to_be_takes_no_earlier_ones_place() {
+    for is_killed in [false, true] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let clone = bench.workspace("t1");
+        commit(&clone, "d", "new\n", "first");
+        assert!(land(&bench, "t1", "").output().expect("it starts").status.success());
+        board.act(&task("t1"), Event::Reopened { why: "more".into() }).expect("reopened");
+        commit(&clone, "e", "more\n", "second");
+        if is_killed {
+            let output = land(&bench, "t1", "work.land.fetched=kill").output().expect("it starts");
+            assert_eq!(output.status.signal(), Some(9));
+        } else {
+            let output = meanwhile(land(&bench, "t1", "work.harvest.gated=stop"), || {
+                fs::write(bench.repo.join("a"), "of the owner\n").expect("written");
+            });
+            assert!(String::from_utf8_lossy(&output.stdout).contains("DirtyMain"), "{output:?}");
+            git(&bench.repo, &["reset", "-q", "--hard"]);
+        }
+        // Its agent gives it up.
+        git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
+        board.act(&task("t1"), Event::Closed { how: How::Done, why: None }).expect("closed");
+        assert_eq!(
+            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1),
+            [task("t1")],
+            "{is_killed}"
+        );
+        assert_eq!(facts(&bench, "harvest.landed"), 1, "{is_killed}");
+    }
+}
+
+#[test]
 fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
     let (bench, _board) = bench();
     commit(&bench.workspace("t1"), "d", "new\n", "first");
