@@ -38,10 +38,19 @@ impl Work {
     /// What is said of it where it changes nothing. A last commit that changes nothing is in no trailer: what landed before it is all.
     pub(super) fn nothing(&self, scratch: &Scratch, main: &Sha) -> Result<Outcome> {
         let there = match &self.landed {
-            None if self.was_there() => Some(same_patch(scratch, main)?.unwrap_or_else(|| main.clone())),
+            None if self.was_there() && self.has_changes(scratch)? => {
+                Some(same_patch(scratch, main)?.unwrap_or_else(|| main.clone()))
+            }
             landed => landed.clone(),
         };
         Ok(there.map_or(Outcome::Empty, |sha| Outcome::AlreadyLanded { sha }))
+    }
+
+    /// Whether some commit changes a file: those that change none are all of one patch, whoever they are of.
+    fn has_changes(&self, scratch: &Scratch) -> Result<bool> {
+        let not_from = format!("^{}", self.from);
+        let args = ["rev-list", "--max-count=1", scratch.tip.as_str(), &not_from, "--", "."];
+        Ok(!scratch.repo.ask(&args, &[])?.is_empty())
     }
 
     /// Those that `main` has not had in another commit.

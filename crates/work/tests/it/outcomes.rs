@@ -78,6 +78,9 @@ fn a_branch_that_adds_nothing_is_empty() {
     assert_eq!(bench.harvest("t1"), Outcome::Empty);
     git(&clone, &["commit", "-q", "--allow-empty", "-m", "nothing"]);
     assert_eq!(bench.harvest("t1"), Outcome::Empty);
+    // Nor does `main` have it by a commit of its own that changes nothing.
+    git(&bench.repo, &["commit", "-q", "--allow-empty", "-m", "of the owner"]);
+    assert_eq!(bench.harvest("t1"), Outcome::Empty);
     // What `main` has within another commit nobody knows to be of this.
     commit(&clone, "d", "new\n", "something");
     std::fs::write(bench.repo.join("d"), "new\n").expect("written");

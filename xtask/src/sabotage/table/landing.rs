@@ -243,4 +243,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: IT,
         test: "desk::t19_i9_a_landing_that_does_not_come_to_be_takes_no_earlier_ones_place",
     },
+    Safeguard {
+        name: "commits that change nothing are no work that landed",
+        faults: "T19",
+        file: "crates/work/src/harvest/seen.rs",
+        find: " && self.has_changes(scratch)?",
+        replace: "",
+        package: "netsky-work",
+        target: IT,
+        test: "outcomes::a_branch_that_adds_nothing_is_empty",
+    },
 ];
