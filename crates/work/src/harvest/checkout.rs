@@ -1,9 +1,10 @@
 //! The files of who has `main` checked out, and the lock on their index.
 //!
-//! Promise: nothing of the owner's is overwritten: a change that is not committed, or a file that git does not know in the place of
-//! one that lands, stops the harvest before `main` moves. The lock is git's own, `index.lock`, so that the
+//! Promise: nothing of the owner's is overwritten: a change that is not committed, or a file that git does not know, ignored or not, in
+//! the place of one that lands, stops the harvest before `main` moves. The lock is git's own, `index.lock`, so that the
 //! owner's git waits or says so; what it holds says that it is ours.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use netsky_disk::{copy, state};
 use super::job::{Job, Outcome};
 use super::note::Note;
 use super::target::{Checkout, Target};
+use super::way::Way;
 use crate::git::{Failed, RefName, Repo, Sha, plain_line};
 use crate::{Error, Result};
 
@@ -60,6 +62,8 @@ pub(super) struct Held {
     tree: PathBuf,
     /// With the index that will take the place of the owner's.
     repo: Repo,
+    /// What moves in it.
+    way: Way,
 }
 
 /// Why a checkout is not held.
@@ -76,7 +80,7 @@ pub(super) fn hold(
     checkout: &Checkout,
     note: &Note,
 ) -> Result<std::result::Result<Held, Not>> {
-    let held = match lock(target, checkout, note)? {
+    let mut held = match lock(target, checkout, note)? {
         Ok(held) => held,
         Err(why) => return Ok(Err(Not::Dirty(vec![why]))),
     };
@@ -123,7 +127,7 @@ pub(super) fn catch_up(target: &Target, checkout: &Checkout, note: &Note) -> Res
     if !is_folder(&checkout.dir) {
         return Ok(None);
     }
-    let held = match held(target, checkout, note)? {
+    let mut held = match held(target, checkout, note)? {
         Some(held) => held,
         None => match lock(target, checkout, note)? {
             Ok(held) => held,
@@ -159,7 +163,8 @@ impl Held {
     fn of(target: &Target, checkout: &Checkout) -> Result<Held> {
         let dir = Dir::look_into(&checkout.dir)?;
         let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
-        Ok(Held { repo: repo.with_index(&checkout.dir.join(NEXT)), dir, tree: checkout.tree.clone() })
+        let repo = repo.with_index(&checkout.dir.join(NEXT));
+        Ok(Held { repo, dir, tree: checkout.tree.clone(), way: Way::default() })
     }
 
     /// Whether it is the one of a branch; git is asked, for not every repository keeps that in a file.
@@ -169,13 +174,17 @@ impl Held {
     }
 
     /// Make the next index of the one that is there; what is in the way if the files could not follow.
-    fn begin(&self, checkout: &Checkout, note: &Note) -> Result<Option<Vec<String>>> {
+    fn begin(&mut self, checkout: &Checkout, note: &Note) -> Result<Option<Vec<String>>> {
         copy::copy_as_old(&self.dir, "index", NEXT, MOST)?;
         if let Some(dirty) = changes(&self.repo, checkout)? {
             return Ok(Some(dirty));
         }
         // A file that was only touched, or copied with its repository, is none that was changed; read-tree would not look.
         self.repo.fill(&["update-index", "-q", "--ignore-submodules", "--refresh"])?;
+        self.way = Way::between(&self.repo, &note.old, &note.new)?;
+        if let Some(said) = self.way.blocked(&self.tree) {
+            return Ok(Some(vec![said]));
+        }
         match self.read_tree(&["-n", "-m", "-u"], &note.old, &note.new) {
             Err(Error::Git(Failed::Said { said, .. })) => return Ok(Some(vec![said])),
             tried => tried?,
@@ -192,11 +201,15 @@ impl Held {
         self.repo.fill(&args)
     }
 
-    /// Move the files.
+    /// Move the files. What comes to lie in their way between the look at it and git's own is lost where it is ignored: git has no
+    /// setting that keeps it.
     pub(super) fn move_files(&self, old: &Sha, new: &Sha) -> Result<()> {
         let undone =
             |e: netsky_disk::Error| Failed::Unsynced { what: "read-tree".into(), why: e.to_string() };
         let disk = Dir::look_into(&self.tree).and_then(|tree| copy::FileSystem::of(&tree)).map_err(undone)?;
+        if let Some(said) = self.way.blocked(&self.tree) {
+            return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
+        }
         self.read_tree(&["-m", "-u"], old, new)?;
         crate::point("work.land.laid")?;
         // Before an index says that they are there: after a power cut they would be empty, and changes of the owner's.
@@ -204,7 +217,7 @@ impl Held {
     }
 
     /// Move what has not moved; false where there is nothing to move, for it is another branch's by now, or has followed.
-    fn rest(&self, note: &Note) -> Result<bool> {
+    fn rest(&mut self, note: &Note) -> Result<bool> {
         // One that is there may be cut off; the files tell as much.
         self.clean()?;
         if !self.has_out(&note.main)? || self.is_of(&note.new)? {
@@ -231,20 +244,14 @@ impl Held {
 
     /// Move the files where some may have moved already: what changes between the two is looked at as it is, and only
     /// what is of the old or of the new tip is touched.
-    fn move_rest(&self, old: &Sha, new: &Sha) -> Result<()> {
-        let names = |one: &str, other: &str| {
-            self.repo.bytes(&["diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other], &[])
-        };
-        let changed = names(old.as_str(), new.as_str())?;
-        self.repo.bytes(&["update-index", "--add", "--remove", "-z", "--stdin"], &changed)?;
+    fn move_rest(&mut self, old: &Sha, new: &Sha) -> Result<()> {
+        let changed = Way::between(&self.repo, old, new)?.files_in(&self.tree);
+        self.repo.bytes(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"], &changed)?;
         let now = self.repo.ask(&["write-tree"], &[])?.parse()?;
-        let not_old = names(old.as_str(), Sha::as_str(&now))?;
-        let not_new = names(new.as_str(), Sha::as_str(&now))?;
-        let of_new: Vec<&[u8]> = not_new.split(|byte| *byte == 0).collect();
-        let theirs = not_old
-            .split(|byte| *byte == 0)
-            .find(|name| !name.is_empty() && of_new.contains(name) && self.holds(name));
-        if let Some(name) = theirs {
+        self.way = Way::between(&self.repo, &now, new)?;
+        let not_old = Way::between(&self.repo, old, &now)?;
+        let of_new: HashSet<&[u8]> = self.way.names().collect();
+        if let Some(name) = not_old.names().find(|name| of_new.contains(name) && self.holds(name)) {
             let said = format!("{} was changed meanwhile", plain_line(&String::from_utf8_lossy(name)));
             return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
         }

@@ -6,7 +6,7 @@
 //! anybody's settings.
 //!
 //! Reading order: [`Job`] and [`Outcome`] → `run` (the steps) → `source` (what may be fetched) → `seen` (what has landed) →
-//! `pick` → [`Landing`] → `land` (with `checkout`, `note`).
+//! `pick` → [`Landing`] → `land` (with `checkout`, `way`, `note`).
 
 mod checkout;
 mod job;
@@ -19,6 +19,7 @@ mod seen;
 mod source;
 mod target;
 mod touched;
+mod way;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
 pub use mark::{Landing, landing};

@@ -5,6 +5,7 @@ mod desk;
 mod dispatch;
 mod gate;
 mod hostile;
+mod ignored;
 mod kills;
 mod names;
 mod outcomes;

@@ -6,6 +6,7 @@ mod budget;
 mod bus;
 mod bus_kept;
 mod bus_taken;
+mod checkouts;
 mod cli;
 mod clones;
 mod crash;
@@ -160,6 +161,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             time_left::ROWS,
             work::ROWS,
             landing::ROWS,
+            checkouts::ROWS,
         ])
         .flatten()
 }
