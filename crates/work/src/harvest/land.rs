@@ -8,15 +8,15 @@
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::Dir;
-use netsky_disk::state;
+use netsky_disk::{ReadError, state};
 
 use super::checkout::{self, Held, Not};
 use super::job::{Job, Tree};
 use super::note::{self, Note};
 use super::source::Scratch;
 use super::target::Target;
-use crate::Result;
-use crate::git::{RefName, Sha};
+use crate::git::{Failed, RefName, Sha};
+use crate::{Error, Result};
 
 /// What came of it.
 pub(super) enum Came {
@@ -57,10 +57,15 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
     };
     crate::point("work.land.held")?;
     let why = format!("netsky: harvest of {}", job.task);
-    if !target.repo.swap(&job.main, new, Some(old), &why)? {
-        held.map_or(Ok(()), |held| held.let_go())?;
-        note::remove(job, target)?;
-        return Ok(Came::Moved);
+    match target.repo.swap(&job.main, new, Some(old), &why) {
+        Ok(true) => {}
+        // Git has ended by itself and `main` is none of ours: what is locked is so by another's git, and nothing is to be finished.
+        refused @ (Ok(false) | Err(Error::Git(Failed::Said { code: Some(_), .. }))) => {
+            held.map_or(Ok(()), Held::let_go)?;
+            note::remove(job, target)?;
+            return refused.map(|_| Came::Moved);
+        }
+        Err(error) => return Err(error),
     }
     sync_ref(target.repo.dir(), &job.main)?;
     crate::point("work.land.moved")?;
@@ -83,7 +88,7 @@ fn follow(held: Held, landing: &Note) -> Result<Tree> {
     }
     match held.move_files(&landing.old, &landing.new) {
         Ok(()) => held.take_effect().map(|()| Tree::Moved),
-        Err(crate::Error::Git(failed)) => {
+        Err(Error::Git(failed)) => {
             held.let_go()?;
             Ok(Tree::Behind(failed.to_string()))
         }
@@ -101,9 +106,7 @@ fn late(job: &Job, target: &Target, landing: &Note) -> Result<Tree> {
 /// What a dead harvest was landing, or one whose files could not follow: if `main` has it they follow, if not all is as it was.
 /// Why they are still behind, and then the note stays.
 pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<Option<String>> {
-    for lock in [format!("{}.lock", note.main), "HEAD.lock".to_owned()] {
-        unstick(&target.repo.dir().join(lock))?;
-    }
+    unstick(job, target, note)?;
     let now = target.repo.commit(note.main.as_str())?;
     let has_it = match &now {
         Some(now) => {
@@ -135,22 +138,47 @@ pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<Option<S
     Ok(behind)
 }
 
-/// A lock of git's that stays, when all of a dead harvest's processes are ended and it was landing: it is that one's.
-fn unstick(lock: &Path) -> Result<()> {
+/// Remove what a dead harvest's git left locked, of which all processes are ended: the branch, and `HEAD`, which git locks with it.
+fn unstick(job: &Job, target: &Target, note: &Note) -> Result<()> {
+    let begun = written(&target.note(job))?;
     let until = netsky_disk::clock::boot() + PATIENCE;
-    while state::exists(lock)? {
-        if netsky_disk::clock::boot() >= until {
-            let Some((folder, name)) = lock.parent().zip(lock.file_name()) else { return Ok(()) };
-            Dir::look_into(folder)?.remove(name)?;
-            return Ok(());
+    for lock in [format!("{}.lock", note.main), "HEAD.lock".to_owned()] {
+        let lock = target.repo.dir().join(lock);
+        while state::exists(&lock)? {
+            if !may_be_of(note, &lock)? || written(&lock)?.is_some_and(|at| Some(at) < begun) {
+                return Ok(());
+            }
+            if netsky_disk::clock::boot() >= until {
+                let Some((folder, name)) = lock.parent().zip(lock.file_name()) else { return Ok(()) };
+                Dir::look_into(folder)?.remove(name)?;
+                break;
+            }
+            netsky_disk::clock::pause(LOOK);
         }
-        netsky_disk::clock::pause(LOOK);
     }
     Ok(())
 }
 
+/// Whether a git that was at a landing may have left a lock: it writes there what is to be, as far as it comes, and to `HEAD`'s nothing.
+fn may_be_of(note: &Note, lock: &Path) -> Result<bool> {
+    let Some((folder, name)) = lock.parent().zip(lock.file_name()) else { return Ok(false) };
+    match Dir::look_into(folder)?.read(name, MOST_LOCK) {
+        Ok(text) => Ok(format!("{}\n", note.new).as_bytes().starts_with(&text)),
+        Err(ReadError::Io(e)) => Ok(e.is_not_found()),
+        Err(_) => Ok(false),
+    }
+}
+
+/// When a file was written, in seconds; none if it is not there.
+fn written(path: &Path) -> Result<Option<i64>> {
+    let Some((folder, name)) = path.parent().zip(path.file_name()) else { return Ok(None) };
+    Ok(Dir::look_into(folder)?.times(name)?.map(|times| times.written))
+}
+
 /// How long a lock on a ref is seen before it is known to be a dead one's: a live git has it for a moment.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+/// Most bytes of one that are looked at.
+const MOST_LOCK: u64 = 4096;
 /// Pause between two looks.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 

@@ -1,0 +1,117 @@
+//! Locks of the owner's git on `main`: one that lives keeps its own, whoever harvests meanwhile; what a dead harvest's left goes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, SystemTime};
+
+use netsky_work::harvest::Tree;
+
+use crate::support::{Bench, command, commit, git, landed};
+
+/// A bench with a task of one new file.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    bench
+}
+
+/// A git of the owner's that has `main` locked and goes on when it is told to.
+struct Holder {
+    child: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    /// One that is about to do something with `main`.
+    fn of(bench: &Bench, what: &str) -> Holder {
+        let mut git = command(&bench.repo);
+        git.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = git.spawn().expect("git runs");
+        let says = BufReader::new(child.stdout.take().expect("piped"));
+        let mut holder = Holder { child, says };
+        holder.tell("start", "start: ok");
+        holder.tell(&format!("{what}\nprepare"), "prepare: ok");
+        assert!(bench.repo.join(".git/refs/heads/main.lock").exists());
+        holder
+    }
+
+    #[track_caller]
+    fn tell(&mut self, words: &str, answer: &str) {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{words}").expect("it reads");
+        let mut line = String::new();
+        self.says.read_line(&mut line).expect("it answers");
+        assert_eq!(line.trim_end(), answer);
+    }
+
+    /// It does what it was about to do.
+    #[track_caller]
+    fn commits(mut self) {
+        self.tell("commit", "commit: ok");
+        drop(self.child.stdin.take());
+        assert!(self.child.wait().expect("ours").success());
+    }
+}
+
+/// What the owner is about to do: move `main` to a commit of his, and only look that it stays. The first has that commit in its lock.
+fn about(bench: &Bench) -> [String; 2] {
+    let tree = git(&bench.repo, &["rev-parse", "main^{tree}"]);
+    let own = git(&bench.repo, &["commit-tree", "-m", "own", "-p", "main", &tree]);
+    let main = bench.main();
+    [format!("update refs/heads/main {own} {main}"), format!("verify refs/heads/main {main}")]
+}
+
+/// A harvest cannot get the lock, says so and leaves nothing of its own; then the holder goes on, and it lands.
+fn assert_left(bench: &Bench, holder: Holder, at: &str) {
+    let output = bench.helper_harvest("t1", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("main.lock"), "{at}: {said}");
+    assert!(!bench.repo.join(".git/index.lock").exists(), "{at}: the owner's git goes on");
+    holder.commits();
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved, "{at}");
+    bench.assert_whole();
+}
+
+#[test]
+fn a9_t19_a_lock_of_a_living_git_on_main_stays_and_a_harvest_says_so() {
+    for nth in 0..2 {
+        let bench = bench();
+        let holder = Holder::of(&bench, &about(&bench)[nth]);
+        assert_left(&bench, holder, "alive");
+    }
+}
+
+#[test]
+fn a9_t19_a_lock_that_no_dead_harvest_can_have_left_stays() {
+    for nth in 0..2 {
+        let bench = bench();
+        bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.held=kill")]);
+        let about = about(&bench);
+        let holder = Holder::of(&bench, &about[nth]);
+        if nth == 1 {
+            // One that says nothing is known by its age: it was there before that landing began.
+            let lock = fs::File::options().append(true).open(bench.repo.join(".git/refs/heads/main.lock"));
+            let before = SystemTime::now() - Duration::from_secs(60);
+            lock.expect("there").set_modified(before).expect("ours");
+        }
+        assert_left(&bench, holder, &about[nth]);
+    }
+}
+
+#[test]
+fn t19_a_lock_that_a_dead_harvests_git_left_on_main_goes() {
+    for is_whole in [false, true] {
+        let bench = bench();
+        bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.held=kill")]);
+        let kept = fs::read_dir(bench.layout.harvests()).expect("listed").flatten();
+        let note = kept.map(|e| e.path()).find(|path| path.extension().is_some_and(|e| e == "json"));
+        let note = fs::read_to_string(note.expect("a note")).expect("read");
+        let note: serde_json::Value = serde_json::from_str(&note).expect("it reads");
+        let text = format!("{}\n", note["new"].as_str().expect("a commit"));
+        let text = if is_whole { &text } else { &text[..10] };
+        fs::write(bench.repo.join(".git/refs/heads/main.lock"), text).expect("written");
+        fs::write(bench.repo.join(".git/HEAD.lock"), "").expect("written");
+        assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+        bench.assert_whole();
+    }
+}
