@@ -21,7 +21,11 @@ impl Desk<'_> {
                 let data = json!({ "task": landing.task, "sha": landing.sha, "remote": remote });
                 self.facts.append_once("harvest.pushed", &format!("{key}/push"), data)?;
             }
-            Err(error) => said.troubles.push(format!("{} is not pushed to {to}: {error}", job.main.short())),
+            Err(error) => {
+                // What stands before a host is often a secret.
+                let to = to.rsplit('@').next().unwrap_or_default();
+                said.troubles.push(format!("{} is not pushed to {to}: {error}", job.main.short()));
+            }
         }
         Ok(())
     }

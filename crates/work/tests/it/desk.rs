@@ -355,6 +355,47 @@ fn a8_no_workspace_is_made_of_one() {
     assert_eq!(removed.expect("removed"), Removed::Gone);
 }
 
+/// Has a repository's `main` pushed once work has landed.
+fn pushes(bench: &Bench, to: &str) {
+    let repo = bench.repo.to_str().expect("text");
+    let text = format!("[repositories.own]\npath = \"{repo}\"\npush = \"{to}\"\n");
+    fs::write(bench.layout.home().join("config.toml"), text).expect("written");
+}
+
+#[test]
+fn a17_an_address_that_is_not_pushed_to_is_told_without_its_secret() {
+    for to in ["https://user:canary@host/app", "http://canary@host/app", "ssh://x:canary@host/app"] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        commit(&bench.workspace("t1"), "d", "new\n", "first");
+        pushes(&bench, to);
+        let output = land(&bench, "t1", "").output().expect("it starts");
+        let said = format!("{output:?}");
+        assert!(said.contains("main is not pushed to host/app: "), "{said}");
+        assert!(!said.contains("canary"), "{said}");
+        let facts = format!("{:?}", netsky_ledger::facts(&bench.layout).expect("the record reads"));
+        assert!(!facts.contains("canary"), "{facts}");
+    }
+}
+
+#[test]
+fn t19_a_push_is_no_part_of_a_harvest_that_another_one_would_end() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let remote = bench.temp.path().join("remote.git");
+    git(bench.temp.path(), &["init", "-q", "--bare", "--template=", "remote.git"]);
+    let (hook, seen) = (remote.join("hooks/pre-receive"), bench.temp.path().join("seen"));
+    fs::create_dir_all(remote.join("hooks")).expect("made");
+    fs::write(&hook, format!("#!/bin/sh\nenv > {}\n", seen.display())).expect("written");
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("set");
+    pushes(&bench, remote.to_str().expect("text"));
+    assert!(land(&bench, "t1", "").output().expect("it starts").status.success());
+    assert_eq!(head(&remote, "main"), bench.main());
+    let seen = fs::read_to_string(seen).expect("the hook ran");
+    assert!(!seen.contains("NETSKY_HARVEST"), "{seen}");
+}
+
 #[test]
 fn t19_a_repeat_on_a_closed_task_does_what_is_missing_of_its_files() {
     let (bench, board) = bench();
