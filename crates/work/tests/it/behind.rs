@@ -76,6 +76,17 @@ fn t19_files_that_were_behind_and_the_owner_made_new_are_left_alone() {
 }
 
 #[test]
+fn t19_what_fails_while_files_that_were_behind_follow_leaves_the_owners_git_unlocked() {
+    let (bench, in_the_way) = behind();
+    fs::remove_file(&in_the_way).expect("gone");
+    let failed = bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.laid=error@1")]);
+    assert!(!failed.status.success(), "{failed:?}");
+    assert!(!bench.repo.join(".git/index.lock").exists(), "the owner's git goes on");
+    assert!(harvested(&bench, "t1").starts_with("AlreadyLanded"));
+    assert_followed(&bench, "after an error");
+}
+
+#[test]
 fn t19_fm_harvest_kill_while_files_that_were_behind_follow() {
     let (bench, in_the_way) = behind();
     fs::remove_file(&in_the_way).expect("gone");

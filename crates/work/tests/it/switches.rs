@@ -26,8 +26,8 @@ fn assert_clean(bench: &Bench, branch: &str, has_it: bool) {
 
 #[test]
 fn t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_lands() {
-    // While the gate runs, and between the last look and the lock.
-    for point in ["work.harvest.gated", "work.land.noted"] {
+    // While the gate runs, between the last look and the lock, and under it: a branch that is made where one is needs no index.
+    for point in ["work.harvest.gated", "work.land.noted", "work.land.held"] {
         let bench = bench();
         let said = bench.held_harvest("t1", point, || drop(git(&bench.repo, &["switch", "-q", "-c", "own"])));
         assert!(said.starts_with("Landed(") && said.contains("tree: None"), "{point}: {said}");
@@ -96,6 +96,15 @@ fn t19_main_does_not_move_under_a_rebase_of_it() {
         assert_eq!((head(at, "HEAD"), head(at, "main^")), (bench.main(), head(at, "up")));
         assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
     }
+}
+
+#[test]
+fn t19_a_file_among_the_linked_checkouts_stops_no_harvest() {
+    let bench = bench();
+    let linked = bench.temp.path().join("linked");
+    git(&bench.repo, &["worktree", "add", "-q", "--detach", linked.to_str().expect("text")]);
+    fs::write(bench.repo.join(".git/worktrees/stray"), "").expect("written");
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
 }
 
 #[test]

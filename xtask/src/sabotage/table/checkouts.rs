@@ -2,6 +2,8 @@
 
 use super::{IT, Safeguard};
 
+const LAND: &str = "crates/work/src/harvest/land.rs";
+const PUSH: &str = "crates/work/src/landing/push.rs";
 const CHECKOUT: &str = "crates/work/src/harvest/checkout.rs";
 const WAY: &str = "crates/work/src/harvest/way.rs";
 const IGNORED: &str = "ignored::t19_what_the_owner_ignores_is_neither_overwritten_nor_removed";
@@ -91,5 +93,77 @@ pub(super) const ROWS: &[Safeguard] = &[
         CHECKOUT,
         ("\"--remove\", \"--replace\", ", "\"--remove\", "),
         REDONE,
+    ),
+    of_work(
+        "a landing that cannot lock main lets go of what it holds",
+        "A9, T19",
+        LAND,
+        (
+            "refused @ (Ok(false) | Err(Error::Git(Failed::Said { code: Some(_), .. })))",
+            "refused @ Ok(false)",
+        ),
+        "locks::a9_t19_a_lock_of_a_living_git_on_main_stays_and_a_harvest_says_so",
+    ),
+    of_work(
+        "a lock on main that says something else is another's",
+        "A9, T19",
+        LAND,
+        ("            if !may_be_of(note, &lock)? || ", "            if "),
+        "locks::a9_t19_a_lock_that_no_dead_harvest_can_have_left_stays",
+    ),
+    of_work(
+        "a lock on main that was there before the landing is another's",
+        "A9, T19",
+        LAND,
+        (".is_some_and(|at| Some(at) < begun)", ".is_some_and(|at| Some(at) < begun && false)"),
+        "locks::a9_t19_a_lock_that_no_dead_harvest_can_have_left_stays",
+    ),
+    of_work(
+        "a lock that a dead harvest's git left on main goes",
+        "T19",
+        LAND,
+        ("    unstick(job, target, note)?;\n", "    let _ = unstick;\n"),
+        "locks::t19_a_lock_that_a_dead_harvests_git_left_on_main_goes",
+    ),
+    of_work(
+        "files of a branch that is made under the lock do not follow",
+        "T19",
+        LAND,
+        ("if !held.has_out(&landing.main)? {", "if false {"),
+        "switches::t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_lands",
+    ),
+    of_work(
+        "an error while files follow leaves the owner's git unlocked",
+        "T19",
+        CHECKOUT,
+        (
+            "            // Whoever has to make room for it needs his git.\n            let _ = held.let_go();\n",
+            "            drop(held);\n",
+        ),
+        "behind::t19_what_fails_while_files_that_were_behind_follow_leaves_the_owners_git_unlocked",
+    ),
+    of_work(
+        "a file among the linked checkouts stops no harvest",
+        "T19",
+        "crates/work/src/harvest/target.rs",
+        ("all.filter(|path| is_folder(path))", "all.filter(|_| true)"),
+        "switches::t19_a_file_among_the_linked_checkouts_stops_no_harvest",
+    ),
+    of_work(
+        "a push is no harvest's, which another would end",
+        "T19",
+        PUSH,
+        (
+            "let repo = owners(job)?;",
+            "let _ = owners;\n    let repo = crate::harvest::Target::of(job)?.repo;",
+        ),
+        "desk::t19_a_push_is_no_part_of_a_harvest_that_another_one_would_end",
+    ),
+    of_work(
+        "an address that is not pushed to is told without its secret",
+        "A17",
+        PUSH,
+        ("to.rsplit('@').next()", "Some(to)"),
+        "desk::a17_an_address_that_is_not_pushed_to_is_told_without_its_secret",
     ),
 ];
