@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use netsky_disk::fs::{Dir, is_folder};
+use netsky_disk::fs::{Dir, is_folder, read_users_file};
 use netsky_disk::{copy, state};
 
 use super::job::{Job, Outcome};
@@ -27,6 +27,8 @@ const NEXT: &str = "netsky-index";
 const UNDER_WAY: &[&str] = &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
 /// Most files that are named.
 const MOST_FILES: usize = 20;
+/// Most bytes of the file that says which branch it is of.
+const MOST_HEAD: u64 = 4096;
 /// Most bytes of an index.
 const MOST: u64 = 512 * 1024 * 1024;
 
@@ -167,8 +169,12 @@ impl Held {
         Ok(Held { repo, dir, tree: checkout.tree.clone(), way: Way::default() })
     }
 
-    /// Whether it is the one of a branch; git is asked, for not every repository keeps that in a file.
+    /// Whether it is the one of a branch. Git is asked where its file does not say so: not every repository keeps that in one.
     pub(super) fn has_out(&self, main: &RefName) -> Result<bool> {
+        let head = read_users_file(&self.dir.path().join("HEAD"), MOST_HEAD);
+        if head.is_ok_and(|text| text == format!("ref: {main}\n").as_bytes()) {
+            return Ok(true);
+        }
         let told = self.repo.tell(&["symbolic-ref", "--quiet", "HEAD"], &[])?;
         Ok(told.code == 0 && told.out.trim_ascii() == main.as_str().as_bytes())
     }
