@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -14,14 +15,12 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::fs::UNTRUSTED;
-use crate::{clock, env, process, random, sweep};
+use crate::{env, process, random, sweep};
 
 /// Marks what an errand starts, so that all of it is found and ended with it.
 const ERRAND: &str = "OSTK_ERRAND";
 /// Longest that the end of an errand's tree is waited for once it was killed.
 const SWEEP: Duration = Duration::from_secs(2);
-/// Pause between two looks whether the last of its output has been read.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// The path of a program that is installed beside this one: `netsky`, `ostk`.
 ///
@@ -200,14 +199,14 @@ impl Program {
         let swept = if is_over { Ok(()) } else { sweep::sweep_descendants(child.id(), SWEEP).map(drop) };
         end(&mut child);
         let swept = match &piped {
-            Ok((out, err)) if leaves == Leaves::Nothing && is_over && closes(out) && closes(err) => swept,
+            Ok((out, err)) if leaves == Leaves::Nothing && is_over && out.closes() && err.closes() => swept,
             _ => swept.and(sweep::sweep_marked(ERRAND, &mark, SWEEP).map(drop)),
         };
         let status = child.wait().map_err(|e| Error::new("wait for", &self.path, e))?;
         let (out, err) = piped.map_err(|e| Error::new("talk to", &self.path, e))?;
         swept?;
         let ended = if waited? { Ended::Exited(status.code()) } else { Ended::TooLate };
-        Ok(Answer { ended, out: last_words(out), err: last_words(err) })
+        Ok(Answer { ended, out: out.last_words(), err: err.last_words() })
     }
 }
 
@@ -282,7 +281,32 @@ impl Heard {
 }
 
 /// Who listens to one stream.
-type Listener = JoinHandle<Heard>;
+struct Listener {
+    thread: JoinHandle<Heard>,
+    /// Says nothing, and is closed at its end.
+    end: Receiver<()>,
+}
+
+impl Listener {
+    fn to(stream: Option<impl Read + Send + 'static>, keep: Keep) -> std::io::Result<Listener> {
+        let (held, end) = mpsc::channel();
+        let listen = move || {
+            let _held = held;
+            stream.map_or_else(Heard::default, |stream| Heard::listen(stream, keep))
+        };
+        Ok(Listener { thread: thread::Builder::new().spawn(listen)?, end })
+    }
+
+    /// Whether a stream of what has ended is closed by all, soon.
+    fn closes(&self) -> bool {
+        self.end.recv_timeout(SWEEP) == Err(RecvTimeoutError::Disconnected)
+    }
+
+    /// What was read; nothing where somebody who could not be ended still holds the other end.
+    fn last_words(self) -> Heard {
+        if self.closes() { self.thread.join().unwrap_or_default() } else { Heard::default() }
+    }
+}
 
 /// Feeds a child and reads it, each by a thread: one that neither reads nor ends holds nobody up.
 fn pipes(child: &mut Child, input: Vec<u8>, keep: Keep) -> std::io::Result<(Listener, Listener)> {
@@ -290,26 +314,7 @@ fn pipes(child: &mut Child, input: Vec<u8>, keep: Keep) -> std::io::Result<(List
         // Whoever does not want it need not read it.
         thread::Builder::new().spawn(move || drop(stdin.write_all(&input)))?;
     }
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let hear = |stream: Option<Box<dyn Read + Send>>| {
-        let listen = move || stream.map_or_else(Heard::default, |stream| Heard::listen(stream, keep));
-        thread::Builder::new().spawn(listen)
-    };
-    Ok((hear(stdout.map(|out| Box::new(out) as _))?, hear(stderr.map(|err| Box::new(err) as _))?))
-}
-
-/// Whether a stream of what has ended is closed by all, soon.
-fn closes(listener: &Listener) -> bool {
-    let until = clock::boot() + SWEEP;
-    while !listener.is_finished() && clock::boot() < until {
-        clock::pause(LOOK);
-    }
-    listener.is_finished()
-}
-
-/// What was read; nothing where somebody who could not be ended still holds the other end.
-fn last_words(listener: Listener) -> Heard {
-    if closes(&listener) { listener.join().unwrap_or_default() } else { Heard::default() }
+    Ok((Listener::to(child.stdout.take(), keep)?, Listener::to(child.stderr.take(), keep)?))
 }
 
 /// Ends a child and takes its status; both can only fail when it is gone already.
