@@ -289,7 +289,7 @@ struct Listener {
 
 impl Listener {
     fn to(stream: Option<impl Read + Send + 'static>, keep: Keep) -> std::io::Result<Listener> {
-        let (held, end) = mpsc::channel();
+        let (held, end) = mpsc::sync_channel(0);
         let listen = move || {
             let _held = held;
             stream.map_or_else(Heard::default, |stream| Heard::listen(stream, keep))
