@@ -23,6 +23,8 @@ pub const LOCK: &str = "lock";
 const TRIES: usize = 8;
 /// Folders, each in the one before, that are open at once while they are emptied.
 const OPEN: usize = 32;
+/// Names of a folder that are known at once: one may have any number of them.
+const NAMES: usize = 1024;
 /// What is done with a folder of ours.
 const OURS: Mode = Mode::RWXU;
 
@@ -104,41 +106,50 @@ pub fn discard(path: &Path) -> Result<()> {
 }
 
 /// Takes a folder away, however deep it is: whoever was at work in it may have nested folders beyond any path, any count of open
-/// files and any stack, which is where the standard library ends.
+/// files and any stack, which is where the standard library ends. Its mark goes last, so that who dies meanwhile leaves one that may go.
 fn take_away(path: &Path) -> Result<()> {
     let all = || -> rustix::io::Result<()> {
         let top = open(CWD, &CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| Errno::INVAL)?)?;
-        while empty(&top, &top, 1)? {}
-        unlinkat(CWD, path, AtFlags::REMOVEDIR)
+        empty(&top, &top, 1)?;
+        match unlinkat(&top, MARK, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => unlinkat(CWD, path, AtFlags::REMOVEDIR),
+            Err(e) => Err(e),
+        }
     };
     all().map_err(|e| Error::new("remove", path, e))
 }
 
-/// Removes what is in a folder; whether something of it was too deep, and is in `top` now.
-fn empty(top: &OwnedFd, folder: &OwnedFd, depth: usize) -> rustix::io::Result<bool> {
-    let mut has_deep = false;
-    for name in names(folder)? {
-        match unlinkat(folder, &name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => continue,
-            // What Linux and what others say of a folder.
-            Err(Errno::ISDIR | Errno::PERM) => {}
-            Err(e) => return Err(e),
+/// Removes what is in a folder, but the mark of the first; what is too deep is moved up into that one, and removed from there.
+fn empty(top: &OwnedFd, folder: &OwnedFd, depth: usize) -> rustix::io::Result<()> {
+    loop {
+        let names = names(folder, depth == 1)?;
+        if names.is_empty() {
+            return Ok(());
         }
-        let inner = open(folder, &name)?;
-        if depth < OPEN {
-            has_deep |= empty(top, &inner, depth + 1)?;
-            unlinkat(folder, &name, AtFlags::REMOVEDIR)?;
-        } else {
-            renameat(folder, &name, top, format!("deep-{}", random::short()))?;
-            has_deep = true;
+        for name in names {
+            match unlinkat(folder, &name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => continue,
+                // What Linux and what others say of a folder.
+                Err(Errno::ISDIR | Errno::PERM) => {}
+                Err(e) => return Err(e),
+            }
+            let inner = open(folder, &name)?;
+            if depth < OPEN {
+                empty(top, &inner, depth + 1)?;
+                unlinkat(folder, &name, AtFlags::REMOVEDIR)?;
+            } else {
+                renameat(folder, &name, top, format!("deep-{}", random::token()))?;
+            }
         }
     }
-    Ok(has_deep)
 }
 
-fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
+/// Some of the names in a folder; none where there are none, but the mark of one that has it.
+fn names(folder: &OwnedFd, has_mark: bool) -> rustix::io::Result<Vec<CString>> {
     let names = rustix::fs::Dir::read_from(folder)?.map(|entry| Ok(entry?.file_name().to_owned()));
-    names.filter(|name| name.as_deref().map_or(true, |name| name != c"." && name != c"..")).collect()
+    let is_ours = |name: &CString| has_mark && name.to_bytes() == MARK.as_bytes();
+    let is_one = |name: &CString| ![c".", c".."].contains(&name.as_c_str()) && !is_ours(name);
+    names.filter(|name| name.as_ref().map_or(true, is_one)).take(NAMES).collect()
 }
 
 /// Opens a folder to empty it: some tools shut those that they fill. A link is not followed.
@@ -215,11 +226,30 @@ mod tests {
         let mut folder =
             open(CWD, &CString::new(at.as_os_str().as_encoded_bytes()).expect("a name")).expect("open");
         rustix::fs::symlinkat(&mine, &folder, c"link").expect("linked");
+        for nth in 0..2 * NAMES {
+            std::fs::write(at.join(nth.to_string()), "").expect("written");
+        }
         for _ in 0..10_000 {
             rustix::fs::mkdirat(&folder, c"a", Mode::from_raw_mode(0o500)).expect("made");
             folder = open(&folder, c"a").expect("open");
         }
         remove(&at).expect("goes");
         assert!(!at.exists() && mine.join("file").exists());
+    }
+    #[test]
+    fn fm_the_mark_of_what_is_to_go_goes_last() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let at = temp.path().join("scratch");
+        create_at(&at).expect("made");
+        for name in ["a", "z", "a folder/b"] {
+            std::fs::create_dir_all(at.join(name).parent().expect("one")).expect("made");
+            std::fs::write(at.join(name), "").expect("written");
+        }
+        let top = open(CWD, &CString::new(at.as_os_str().as_encoded_bytes()).expect("a name")).expect("open");
+        empty(&top, &top, 1).expect("empty");
+        // As one that dies there leaves it.
+        assert_eq!(Dir::open(&at).expect("ours").names().expect("listed"), [MARK]);
+        remove(&at).expect("goes");
+        assert!(!at.exists());
     }
 }

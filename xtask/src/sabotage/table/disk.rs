@@ -503,4 +503,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "throwaway::tests::a12_one_goes_however_deep_it_is_and_nothing_that_a_link_in_it_names",
     },
+    Safeguard {
+        name: "the mark of what is to go goes last",
+        faults: "FM",
+        file: "crates/disk/src/throwaway.rs",
+        find: "let is_ours = |name: &CString| has_mark && ",
+        replace: "let is_ours = |name: &CString| has_mark && name.is_empty() && ",
+        package: "netsky-disk",
+        target: UNIT,
+        test: "throwaway::tests::fm_the_mark_of_what_is_to_go_goes_last",
+    },
 ];
