@@ -10,7 +10,7 @@ use netsky_disk::{env, state};
 
 use super::shut::{FIRST, NOT_RUN, TOO_LATE};
 use super::{Command, Order, Shut, USUAL};
-use crate::git::{Repo, Sha, plain_line};
+use crate::git::{RefName, Repo, Sha, plain_line};
 use crate::harvest::{Job, Scratch, Target};
 use crate::{Error, Result};
 
@@ -175,7 +175,7 @@ fn lay_out(job: &Job, scratch: &Scratch, main: &Sha, new: &Sha, judges: &Judges)
         Dir::look_into(&scratch.folder)?.rename("tree", &Dir::look_into(&scratch.folder)?, aside())?;
     }
     // With `main` under the names that a clone has, for a gate that asks what changed.
-    let names = [job.main.clone(), job.main.at_origin()];
+    let names = [job.main.clone(), job.main.at_origin(), RefName::of_origin()];
     let repo = crate::git::borrow(&scratch.repo, main, &names, &[], &tree)?.with_tree(&tree);
     repo.fill(&["checkout", "--quiet", "--no-recurse-submodules", "--detach", new.as_str()])?;
     let of_main: Vec<&str> =

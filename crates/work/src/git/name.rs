@@ -71,6 +71,11 @@ impl RefName {
         RefName(format!("refs/remotes/origin/{}", self.short()))
     }
 
+    /// What `origin` alone stands for.
+    pub(crate) fn of_origin() -> RefName {
+        RefName("refs/remotes/origin/HEAD".to_owned())
+    }
+
     /// The name in full.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -22,6 +22,14 @@ pub enum Remote {
 }
 
 impl Remote {
+    /// What was to be one, without what stands before its host: often a secret (A17).
+    pub(crate) fn shown(text: &str) -> String {
+        match text.rfind('@') {
+            Some(at) if !text.starts_with('/') => format!("…{}", &text[at..]),
+            _ => text.to_owned(),
+        }
+    }
+
     /// As git is given it.
     pub fn as_str(&self) -> &str {
         match self {
@@ -80,19 +88,11 @@ fn bad(text: &str) -> Option<&'static str> {
     None
 }
 
-/// An address that is refused, without what stands before its host: often a secret (A17).
-fn shown(text: &str) -> String {
-    match text.rfind('@') {
-        Some(at) if !text.starts_with('/') => format!("…{}", &text[at..]),
-        _ => text.to_owned(),
-    }
-}
-
 impl FromStr for Remote {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Remote, BadName> {
         match bad(text) {
-            Some(why) => Err(BadName::of("repository", &shown(text), why)),
+            Some(why) => Err(BadName::of("repository", &Remote::shown(text), why)),
             None if text.starts_with('/') => Ok(Remote::Path(PathBuf::from(text))),
             None => Ok(Remote::Url(text.to_owned())),
         }

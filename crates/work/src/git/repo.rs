@@ -19,6 +19,8 @@ pub struct Repo {
     settings: &'static [&'static str],
 }
 
+/// What says of a pack that it is kept by us.
+const KEPT: &[u8] = b"netsky: until what lands is on its branch\n";
 /// Most bytes of the file that says where a history is cut.
 const CUT: u64 = 64 * 1024 * 1024;
 /// What nobody misses, or somebody else makes durable.
@@ -149,8 +151,9 @@ impl Repo {
         self.fetch_refs_with(text(from)?, &rule, &[], Reach::Files, self.settings, limit)
     }
 
-    /// Have what a commit of another repository of ours needs beside what is here, as one synced pack and without a name. Whatever
-    /// of it is somebody else's was looked at when it came there.
+    /// Have what a commit of another repository of ours needs beside what is here, as one synced pack and without a name; kept from
+    /// `git repack -ad` and `git gc --prune=now` until [`Repo::unkeep`]. Whatever of it is somebody else's was looked at when it
+    /// came there.
     pub(crate) fn take(&self, from: &Repo, new: &Sha, old: &Sha) -> Result<()> {
         let (to, input) = (self.dir.join("objects/pack/pack"), format!("{new}\n^{old}\n"));
         // Quoted, for it may have what separates one path from the next.
@@ -165,7 +168,28 @@ impl Repo {
             limit: LONG,
             set: &[("GIT_ALTERNATE_OBJECT_DIRECTORIES", &theirs)],
         };
-        self.git.run(&run).map(drop)
+        let told = self.git.run(&run)?;
+        let packs = Dir::look_into(self.dir.join("objects/pack"))?;
+        for hash in String::from_utf8_lossy(&told).lines() {
+            match copy::write_scratch(&packs, &format!("pack-{hash}.keep"), KEPT) {
+                // A dead one's.
+                Err(e) if e.is_exists() => {}
+                kept => kept?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Leave to git again what was taken.
+    pub(crate) fn unkeep(&self) -> Result<()> {
+        let packs = Dir::look_into(self.dir.join("objects/pack"))?;
+        for name in packs.raw_names()? {
+            let is_kept = name.as_encoded_bytes().ends_with(b".keep");
+            if is_kept && packs.read(&name, KEPT.len() as u64).is_ok_and(|text| text == KEPT) {
+                packs.remove(&name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetch by a rule from anywhere.
@@ -208,11 +232,12 @@ impl Repo {
         if told.code == 0 {
             return Ok(true);
         }
-        // Whether it moved is seen by a look, not by the words of the error.
-        if self.commit(name.as_str())?.as_ref() != old {
-            return Ok(false);
+        // Whether it moved is seen by a look, not by what is said: git moves it before it writes the log of `HEAD`, and may fail there.
+        match self.commit(name.as_str())? {
+            Some(now) if now == *new => Ok(true),
+            now if now.as_ref() != old => Ok(false),
+            _ => told.well("update-ref").map(|_| false),
         }
-        told.well("update-ref").map(|_| false)
     }
 
     /// Its folder by itself: where git says it is, if what is there is a file that names another.
@@ -263,11 +288,11 @@ pub(crate) fn borrow(
 ) -> Result<Repo> {
     let mut args = vec!["init", "--quiet", "--template="];
     args.extend(options);
-    if commit.is_long() {
-        args.push("--object-format=sha256");
-    }
     args.push(text(at)?);
-    lender.git.run(&Run { settings: UNSYNCED, ..Run::of_files(&args) })?;
+    let hash = if commit.is_long() { "sha256" } else { "sha1" };
+    // A git that does not know one of them has what is asked for, and one that does may have another by itself.
+    let set = &[("GIT_DEFAULT_HASH", hash), ("GIT_DEFAULT_REF_FORMAT", "files")];
+    lender.git.run(&Run { settings: UNSYNCED, set, ..Run::of_files(&args) })?;
     let repo = Repo::new(&lender.git, &dir_in(at)).unsynced();
     let refs: String = names.iter().map(|name| format!("{commit} {name}\n")).collect();
     let (folder, objects) = (Dir::look_into(&repo.dir)?, Dir::look_into(repo.dir.join("objects/info"))?);

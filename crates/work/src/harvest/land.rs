@@ -30,7 +30,7 @@ pub(super) enum Came {
 
 /// Bring `main` from `old` to `new`, which the scratch repository has.
 pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new: &Sha) -> Result<Came> {
-    // Without a name there, so that there is none to be cleared after a death: git keeps what is new for weeks.
+    // Without a name there, so that the owner sees none.
     target.repo.take(&scratch.repo, new, old)?;
     sync(target.repo.dir(), &["objects/pack".into()])?;
     crate::point("work.land.fetched")?;
@@ -138,7 +138,8 @@ pub(super) fn finish(job: &Job, target: &Target, note: &Note) -> Result<Option<S
     Ok(behind)
 }
 
-/// Remove what a dead harvest's git left locked, of which all processes are ended: the branch, and `HEAD`, which git locks with it.
+/// Remove what a dead harvest's git left locked, of which all processes are ended: the branch, and `HEAD`, which git locks with it;
+/// where another's git has the branch, it may have `HEAD` too.
 fn unstick(job: &Job, target: &Target, note: &Note) -> Result<()> {
     let begun = written(&target.note(job))?;
     let until = netsky_disk::clock::boot() + PATIENCE;

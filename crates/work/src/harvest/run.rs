@@ -82,6 +82,7 @@ pub(super) fn discard(job: &Job, target: &Target) -> Result<()> {
         return Ok(());
     }
     sweep(target)?;
+    target.repo.unkeep()?;
     crate::point("work.harvest.clear")?;
     Ok(throwaway::discard(&scratch)?)
 }

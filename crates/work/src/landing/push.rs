@@ -22,9 +22,8 @@ impl Desk<'_> {
                 self.facts.append_once("harvest.pushed", &format!("{key}/push"), data)?;
             }
             Err(error) => {
-                // What stands before a host is often a secret.
-                let to = to.rsplit('@').next().unwrap_or_default();
-                said.troubles.push(format!("{} is not pushed to {to}: {error}", job.main.short()));
+                let (main, to) = (job.main.short(), Remote::shown(&to));
+                said.troubles.push(format!("{main} is not pushed to {to}: {error}"));
             }
         }
         Ok(())

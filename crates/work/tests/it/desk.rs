@@ -371,7 +371,7 @@ fn a17_an_address_that_is_not_pushed_to_is_told_without_its_secret() {
         pushes(&bench, to);
         let output = land(&bench, "t1", "").output().expect("it starts");
         let said = format!("{output:?}");
-        assert!(said.contains("main is not pushed to host/app: "), "{said}");
+        assert!(said.contains("main is not pushed to …@host/app: "), "{said}");
         assert!(!said.contains("canary"), "{said}");
         let facts = format!("{:?}", netsky_ledger::facts(&bench.layout).expect("the record reads"));
         assert!(!facts.contains("canary"), "{facts}");

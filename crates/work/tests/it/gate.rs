@@ -47,8 +47,9 @@ fn failed(outcome: Outcome) -> (Option<i32>, String) {
 
 #[test]
 fn a22_what_the_gate_passes_lands_and_what_it_does_not_does_not() {
-    let bench =
-        bench("cat a d; git log --format=%s origin/main..HEAD && git diff --name-only main && test -f pass");
+    let bench = bench(
+        "cat a d; git log --format=%s origin/main..HEAD && git diff --name-only main && git rev-parse -q origin origin/HEAD >/dev/null && test -f pass",
+    );
     let main = bench.main();
     let (status, log) = failed(harvest(&job(&bench)).expect("an outcome"));
     assert_eq!(status, Some(1));

@@ -1,4 +1,5 @@
-//! Locks of the owner's git on `main`: one that lives keeps its own, whoever harvests meanwhile; what a dead harvest's left goes.
+//! The owner's git beside a harvest: its locks on `main`, of which one that lives keeps its own and what a dead harvest's left goes;
+//! its log; and its repacking.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -106,20 +107,57 @@ fn a9_t19_a_lock_that_no_dead_harvest_can_have_left_stays() {
     }
 }
 
+/// What a dead harvest was about to bring to `main`.
+fn noted(bench: &Bench) -> String {
+    let kept = fs::read_dir(bench.layout.harvests()).expect("listed").flatten();
+    let note = kept.map(|e| e.path()).find(|path| path.extension().is_some_and(|e| e == "json"));
+    let note = fs::read_to_string(note.expect("a note")).expect("read");
+    let note: serde_json::Value = serde_json::from_str(&note).expect("it reads");
+    note["new"].as_str().expect("a commit").to_owned()
+}
+
 #[test]
 fn t19_a_lock_that_a_dead_harvests_git_left_on_main_goes() {
     for is_whole in [false, true] {
         let bench = bench();
         bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.held=kill")]);
-        let kept = fs::read_dir(bench.layout.harvests()).expect("listed").flatten();
-        let note = kept.map(|e| e.path()).find(|path| path.extension().is_some_and(|e| e == "json"));
-        let note = fs::read_to_string(note.expect("a note")).expect("read");
-        let note: serde_json::Value = serde_json::from_str(&note).expect("it reads");
-        let text = format!("{}\n", note["new"].as_str().expect("a commit"));
+        let text = format!("{}\n", noted(&bench));
         let text = if is_whole { &text } else { &text[..10] };
         fs::write(bench.repo.join(".git/refs/heads/main.lock"), text).expect("written");
         fs::write(bench.repo.join(".git/HEAD.lock"), "").expect("written");
         assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
         bench.assert_whole();
     }
+}
+
+#[test]
+fn t19_main_that_moved_though_git_could_not_say_so_in_its_log_has_landed() {
+    let bench = bench();
+    let log = bench.repo.join(".git/logs/HEAD");
+    fs::remove_file(&log).expect("there");
+    fs::create_dir(&log).expect("made");
+    fs::write(log.join("in the way"), "").expect("written");
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+    assert!(bench.repo.join("d").exists());
+    fs::remove_dir_all(&log).expect("ours");
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_what_is_about_to_land_outlives_a_repack_and_is_gits_again_behind_it() {
+    let bench = bench();
+    let kept = || {
+        let packs = fs::read_dir(bench.repo.join(".git/objects/pack")).expect("listed").flatten();
+        packs.filter(|pack| pack.path().extension().is_some_and(|end| end == "keep")).count()
+    };
+    // Another's stays, whatever it says.
+    fs::write(bench.repo.join(".git/objects/pack/pack-own.keep"), "own\n").expect("written");
+    bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.noted=kill")]);
+    assert_eq!(kept(), 2);
+    git(&bench.repo, &["repack", "-a", "-d", "-q"]);
+    git(&bench.repo, &["prune", "--expire=now"]);
+    git(&bench.repo, &["cat-file", "-e", &format!("{}^{{commit}}", noted(&bench))]);
+    landed(bench.harvest("t1"));
+    assert_eq!(kept(), 1);
+    bench.assert_whole();
 }

@@ -6,6 +6,8 @@ const LAND: &str = "crates/work/src/harvest/land.rs";
 const PUSH: &str = "crates/work/src/landing/push.rs";
 const CHECKOUT: &str = "crates/work/src/harvest/checkout.rs";
 const WAY: &str = "crates/work/src/harvest/way.rs";
+const REPO: &str = "crates/work/src/git/repo.rs";
+const KEEP: &str = "locks::t19_what_is_about_to_land_outlives_a_repack_and_is_gits_again_behind_it";
 const IGNORED: &str = "ignored::t19_what_the_owner_ignores_is_neither_overwritten_nor_removed";
 const REDONE: &str =
     "ignored::t19_fm_harvest_kill_a_file_that_becomes_a_folder_and_back_follow_at_the_next_harvest";
@@ -163,7 +165,38 @@ pub(super) const ROWS: &[Safeguard] = &[
         "an address that is not pushed to is told without its secret",
         "A17",
         PUSH,
-        ("to.rsplit('@').next()", "Some(to)"),
+        ("Remote::shown(&to)", "&to"),
         "desk::a17_an_address_that_is_not_pushed_to_is_told_without_its_secret",
+    ),
+    of_work(
+        "main that moved has landed, whatever git says of its log",
+        "T19",
+        REPO,
+        ("            Some(now) if now == *new => Ok(true),\n", ""),
+        "locks::t19_main_that_moved_though_git_could_not_say_so_in_its_log_has_landed",
+    ),
+    of_work(
+        "what is about to land outlives a repack",
+        "T19",
+        REPO,
+        (
+            "match copy::write_scratch(&packs, &format!(\"pack-{hash}.keep\"), KEPT) {",
+            "match netsky_disk::Result::Ok(drop(hash)) {",
+        ),
+        KEEP,
+    ),
+    of_work(
+        "what has landed is git's to repack again",
+        "T19",
+        "crates/work/src/harvest/run.rs",
+        ("    target.repo.unkeep()?;\n", ""),
+        KEEP,
+    ),
+    of_work(
+        "what the owner keeps from a repack stays kept",
+        "T19",
+        REPO,
+        (".is_ok_and(|text| text == KEPT)", ".is_ok()"),
+        KEEP,
     ),
 ];

@@ -467,7 +467,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a refused address is told without its secret",
         faults: "A17",
         file: "crates/work/src/git/remote.rs",
-        find: "Err(BadName::of(\"repository\", &shown(text), why))",
+        find: "Err(BadName::of(\"repository\", &Remote::shown(text), why))",
         replace: "Err(BadName::of(\"repository\", text, why))",
         package: "netsky-work",
         target: UNIT,
