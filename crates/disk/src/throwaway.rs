@@ -7,7 +7,9 @@ use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdir, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, DirEntry, FileType, Mode, OFlags, fchmod, fstat, mkdir, openat, renameat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -126,9 +128,14 @@ fn empty(top: &OwnedFd, folder: &OwnedFd, depth: usize) -> rustix::io::Result<()
         if names.is_empty() {
             return Ok(());
         }
+        let mut is_stuck = true;
         for name in names {
             match unlinkat(folder, &name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => continue,
+                Err(Errno::NOENT) => continue,
+                Ok(()) => {
+                    is_stuck = false;
+                    continue;
+                }
                 // What Linux and what others say of a folder.
                 Err(Errno::ISDIR | Errno::PERM) => {}
                 Err(e) => return Err(e),
@@ -140,16 +147,27 @@ fn empty(top: &OwnedFd, folder: &OwnedFd, depth: usize) -> rustix::io::Result<()
             } else {
                 renameat(folder, &name, top, format!("deep-{}", random::token()))?;
             }
+            is_stuck = false;
+        }
+        // Names that are listed and not there: some file systems have them.
+        if is_stuck {
+            return Err(Errno::NOTEMPTY);
         }
     }
 }
 
 /// Some of the names in a folder; none where there are none, but the mark of one that has it.
 fn names(folder: &OwnedFd, has_mark: bool) -> rustix::io::Result<Vec<CString>> {
-    let names = rustix::fs::Dir::read_from(folder)?.map(|entry| Ok(entry?.file_name().to_owned()));
-    let is_ours = |name: &CString| has_mark && name.to_bytes() == MARK.as_bytes();
-    let is_one = |name: &CString| ![c".", c".."].contains(&name.as_c_str()) && !is_ours(name);
-    names.filter(|name| name.as_ref().map_or(true, is_one)).take(NAMES).collect()
+    // A folder is no mark of ours, whatever it is called.
+    let is_mark = |entry: &DirEntry| {
+        has_mark
+            && entry.file_name().to_bytes() == MARK.as_bytes()
+            && entry.file_type() != FileType::Directory
+    };
+    let is_one = |entry: &DirEntry| ![c".", c".."].contains(&entry.file_name()) && !is_mark(entry);
+    let entries = rustix::fs::Dir::read_from(folder)?;
+    let some = entries.filter(|entry| entry.as_ref().map_or(true, is_one)).take(NAMES);
+    some.map(|entry| Ok(entry?.file_name().to_owned())).collect()
 }
 
 /// Opens a folder to empty it: some tools shut those that they fill. A link is not followed.
@@ -249,6 +267,12 @@ mod tests {
         empty(&top, &top, 1).expect("empty");
         // As one that dies there leaves it.
         assert_eq!(Dir::open(&at).expect("ours").names().expect("listed"), [MARK]);
+        remove(&at).expect("goes");
+        assert!(!at.exists());
+        // A folder of its name was put there by somebody else, and goes with what is in it.
+        create_at(&at).expect("made");
+        std::fs::remove_file(at.join(MARK)).expect("there");
+        std::fs::create_dir_all(at.join(MARK).join("a")).expect("made");
         remove(&at).expect("goes");
         assert!(!at.exists());
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_disk::fs::{Dir, read_users_file};
-use netsky_disk::{ReadError, copy, state};
+use netsky_disk::{ReadError, copy, state, throwaway};
 
 use super::{Failed, Git, LONG, RawCommit, Reach, RefName, Run, SHORT, Sha, Told};
 use crate::{Error, Result};
@@ -155,7 +155,9 @@ impl Repo {
     /// `git repack -ad` and `git gc --prune=now` until [`Repo::unkeep`]. Whatever of it is somebody else's was looked at when it
     /// came there.
     pub(crate) fn take(&self, from: &Repo, new: &Sha, old: &Sha) -> Result<()> {
-        let (to, input) = (self.dir.join("objects/pack/pack"), format!("{new}\n^{old}\n"));
+        let place = self.place();
+        throwaway::create_at(&place)?;
+        let (to, input) = (place.join("pack"), format!("{new}\n^{old}\n"));
         // Quoted, for it may have what separates one path from the next.
         let theirs = text(&from.dir.join("objects"))?.replace('\\', r"\\").replace('"', "\\\"");
         let theirs = format!("\"{theirs}\"");
@@ -169,24 +171,44 @@ impl Repo {
             set: &[("GIT_ALTERNATE_OBJECT_DIRECTORIES", &theirs)],
         };
         let told = self.git.run(&run)?;
-        let packs = Dir::look_into(self.dir.join("objects/pack"))?;
+        let (made, packs) = (Dir::look_into(&place)?, Dir::look_into(self.dir.join("objects/pack"))?);
         for hash in String::from_utf8_lossy(&told).lines() {
-            match copy::write_scratch(&packs, &format!("pack-{hash}.keep"), KEPT) {
-                // A dead one's.
-                Err(e) if e.is_exists() => {}
-                kept => kept?,
+            // Before the pack is there for a git that repacks, and by its index at the last: what it has not seen it does not remove.
+            copy::write_new(&made, &format!("pack-{hash}.keep"), KEPT)?;
+            for end in ["keep", "pack", "rev", "idx"] {
+                let name = format!("pack-{hash}.{end}");
+                match made.rename(&name, &packs, &name) {
+                    // The same pack is there already, or this git makes no such file.
+                    Err(e) if e.is_exists() || (end == "rev" && e.is_not_found()) => {}
+                    moved => moved?,
+                }
+                if end == "keep" {
+                    crate::point("work.take.kept")?;
+                }
             }
         }
-        Ok(())
+        Ok(throwaway::remove(&place)?)
+    }
+
+    /// Where a pack is made, on the file system that it is for.
+    fn place(&self) -> PathBuf {
+        self.dir.join("objects/netsky")
     }
 
     /// Leave to git again what was taken.
     pub(crate) fn unkeep(&self) -> Result<()> {
-        let packs = Dir::look_into(self.dir.join("objects/pack"))?;
-        for name in packs.raw_names()? {
-            let is_kept = name.as_encoded_bytes().ends_with(b".keep");
-            if is_kept && packs.read(&name, KEPT.len() as u64).is_ok_and(|text| text == KEPT) {
-                packs.remove(&name)?;
+        if state::exists(self.place())? {
+            throwaway::discard(&self.place())?;
+        }
+        let packs = match Dir::look_into(self.dir.join("objects/pack")) {
+            // A copy without empty folders is a repository all the same.
+            Err(e) if e.is_not_found() => return Ok(()),
+            packs => packs?,
+        };
+        for name in packs.raw_names()?.iter().filter(|name| name.as_encoded_bytes().ends_with(b".keep")) {
+            let text = read_users_file(&packs.path().join(name), KEPT.len() as u64);
+            if text.is_ok_and(|text| text == KEPT) {
+                packs.remove(name)?;
             }
         }
         Ok(())
@@ -221,7 +243,8 @@ impl Repo {
         self.git.run(&Run { front, reach, ..Run::of_files(&args) }).map(drop)
     }
 
-    /// Set a ref to an object if it is what is expected; `None` for "must not be there". False if it is something else.
+    /// Set a ref to an object if it is what is expected; `None` for "must not be there". True if it is that object now, false if it is
+    /// something else.
     pub(crate) fn swap(&self, name: &RefName, new: &Sha, old: Option<&Sha>, why: &str) -> Result<bool> {
         let none = "0".repeat(new.as_str().len());
         let old_text = old.map_or(none.as_str(), Sha::as_str);

@@ -78,11 +78,14 @@ fn clear(job: &Job, target: &Target) -> Result<Option<Outcome>> {
 /// Remove what is scratch, whoever left it.
 pub(super) fn discard(job: &Job, target: &Target) -> Result<()> {
     let scratch = target.scratch(job);
-    if !netsky_disk::state::exists(&scratch)? {
+    let is_there = netsky_disk::state::exists(&scratch)?;
+    if is_there {
+        sweep(target)?;
+    }
+    target.repo.unkeep()?;
+    if !is_there {
         return Ok(());
     }
-    sweep(target)?;
-    target.repo.unkeep()?;
     crate::point("work.harvest.clear")?;
     Ok(throwaway::discard(&scratch)?)
 }

@@ -64,12 +64,12 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
     let at = mirrors.path().join(&name);
     let mut known = state::read_json::<Packs>(at.join(PACKS))?.unwrap_or_default();
     if !known.is_empty() && packs(&at, &known, true)? != known {
-        throwaway::remove(&at)?;
+        remove(&mirrors, &key)?;
         known.clear();
     }
     // A git that died in it left a lock of its own, which no later one gets over.
     if mirrors.exists(&name)? && has_lock(&at.join("git"))? {
-        throwaway::remove(&at)?;
+        remove(&mirrors, &key)?;
         known.clear();
     }
     if !mirrors.exists(&name)? {
@@ -85,6 +85,16 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
         state::write_json(at.join(PACKS), &packs(&at, &known, false)?)?;
     }
     Ok(Mirror { repo, is_shared, _lock: lock })
+}
+
+/// Remove a mirror; under another name first, so that nobody takes for one what is left of it after a death.
+fn remove(mirrors: &Dir, key: &str) -> Result<()> {
+    let new = format!("{key}.new");
+    if mirrors.exists(&new)? {
+        throwaway::discard(&mirrors.path().join(&new))?;
+    }
+    mirrors.rename(format!("{key}.git"), mirrors, &new)?;
+    Ok(throwaway::discard(&mirrors.path().join(&new))?)
 }
 
 /// Whether a lock of git's is left in it. No name of a ref ends as they do.
@@ -163,7 +173,7 @@ pub(super) fn sweep(layout: &Layout, needed: &[Remote]) -> Result<usize> {
         if let Some(_lock) = Lock::try_take(lock_of(layout, key))?
             && state::exists(mirrors.path().join(&name))?
         {
-            throwaway::remove(&mirrors.path().join(&name))?;
+            remove(&mirrors, key)?;
             gone += 1;
         }
     }

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime};
 
-use netsky_work::harvest::Tree;
+use netsky_work::harvest::{Outcome, Tree};
 
 use crate::support::{Bench, command, commit, git, landed};
 
@@ -152,6 +152,10 @@ fn t19_what_is_about_to_land_outlives_a_repack_and_is_gits_again_behind_it() {
     };
     // Another's stays, whatever it says.
     fs::write(bench.repo.join(".git/objects/pack/pack-own.keep"), "own\n").expect("written");
+    // It is kept before a git that repacks can see it.
+    bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.take.kept=kill")]);
+    let packs = fs::read_dir(bench.repo.join(".git/objects/pack")).expect("listed").flatten();
+    assert_eq!((kept(), packs.count()), (2, 2));
     bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.noted=kill")]);
     assert_eq!(kept(), 2);
     git(&bench.repo, &["repack", "-a", "-d", "-q"]);
@@ -159,5 +163,17 @@ fn t19_what_is_about_to_land_outlives_a_repack_and_is_gits_again_behind_it() {
     git(&bench.repo, &["cat-file", "-e", &format!("{}^{{commit}}", noted(&bench))]);
     landed(bench.harvest("t1"));
     assert_eq!(kept(), 1);
+    assert!(!bench.repo.join(".git/objects/netsky").exists());
+    bench.assert_whole();
+}
+
+#[test]
+fn a_repository_that_was_copied_without_its_empty_folders_is_one() {
+    let bench = bench();
+    commit(&bench.workspace("t2"), "a", "of the agent\n", "does not fit");
+    commit(&bench.repo, "a", "of the owner\n", "own");
+    fs::remove_dir(bench.repo.join(".git/objects/pack")).expect("empty");
+    assert!(matches!(bench.harvest("t2"), Outcome::Conflict { .. }));
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
     bench.assert_whole();
 }

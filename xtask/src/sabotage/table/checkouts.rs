@@ -179,10 +179,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is about to land outlives a repack",
         "T19",
         REPO,
-        (
-            "match copy::write_scratch(&packs, &format!(\"pack-{hash}.keep\"), KEPT) {",
-            "match netsky_disk::Result::Ok(drop(hash)) {",
-        ),
+        ("for end in [\"keep\", \"pack\",", "for end in [\"pack\","),
         KEEP,
     ),
     of_work(
@@ -198,5 +195,12 @@ pub(super) const ROWS: &[Safeguard] = &[
         REPO,
         (".is_ok_and(|text| text == KEPT)", ".is_ok()"),
         KEEP,
+    ),
+    of_work(
+        "a copy without empty folders is a repository",
+        "T19",
+        REPO,
+        ("Err(e) if e.is_not_found() => return Ok(()),\n            packs", "packs"),
+        "locks::a_repository_that_was_copied_without_its_empty_folders_is_one",
     ),
 ];

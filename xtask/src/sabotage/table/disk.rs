@@ -513,4 +513,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "throwaway::tests::fm_the_mark_of_what_is_to_go_goes_last",
     },
+    Safeguard {
+        name: "a folder in the place of a mark is none",
+        faults: "FM",
+        file: "crates/disk/src/throwaway.rs",
+        find: " && entry.file_type() != FileType::Directory",
+        replace: "",
+        package: "netsky-disk",
+        target: UNIT,
+        test: "throwaway::tests::fm_the_mark_of_what_is_to_go_goes_last",
+    },
 ];
