@@ -68,6 +68,23 @@ impl Lock {
         }
     }
 
+    /// Take the lock of a folder itself, waiting at most `limit`: it need not be ours, and nothing is left in it.
+    ///
+    /// # Errors
+    /// It is no folder, or cannot be locked; `Ok(None)` when it is still held.
+    pub fn of_folder_within(path: impl AsRef<Path>, limit: Duration) -> Result<Option<Lock>> {
+        let (path, until) = (path.as_ref(), clock::boot() + limit);
+        let folder = Dir::look_into(path)?.handle;
+        loop {
+            match folder.lock(FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(Lock { file: folder, path: path.to_owned() })),
+                Err(Errno::WOULDBLOCK) if clock::boot() < until => clock::pause(RETRY),
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(e) => return Err(Error::new("lock", path, e)),
+            }
+        }
+    }
+
     /// Take the lock, waiting ten seconds; for locks that are only held for a few writes.
     ///
     /// # Errors

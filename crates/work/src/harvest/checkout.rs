@@ -29,6 +29,8 @@ const UNDER_WAY: &[&str] = &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "r
 const MOST_FILES: usize = 20;
 /// Most bytes of the file that says which branch it is of.
 const MOST_HEAD: u64 = 4096;
+/// Most bytes of a file that is compared with what lands.
+const MOST_FILE: u64 = 32 * 1024 * 1024;
 /// Most bytes of an index.
 const MOST: u64 = 512 * 1024 * 1024;
 
@@ -257,11 +259,23 @@ impl Held {
         self.way = Way::between(&self.repo, &now, new)?;
         let not_old = Way::between(&self.repo, old, &now)?;
         let of_new: HashSet<&[u8]> = self.way.names().collect();
-        if let Some(name) = not_old.names().find(|name| of_new.contains(name) && self.holds(name)) {
+        for name in not_old.names().filter(|name| of_new.contains(name) && self.holds(name)) {
+            if self.is_cut_off(name, new)? {
+                continue;
+            }
             let said = format!("{} was changed meanwhile", plain_line(&String::from_utf8_lossy(name)));
             return Err(Failed::Said { what: "read-tree".into(), code: None, said }.into());
         }
         self.move_files(&now, new)
+    }
+
+    /// Whether a file is the beginning of what lands there: a git that found no room, or died, left it so.
+    fn is_cut_off(&self, name: &[u8], new: &Sha) -> Result<bool> {
+        let Ok(name) = std::str::from_utf8(name) else { return Ok(false) };
+        let path = self.tree.join(name);
+        let Ok(text) = read_users_file(&path, MOST_FILE) else { return Ok(false) };
+        let told = self.repo.tell(&["cat-file", "blob", &format!("{new}:{name}")], &[]);
+        Ok(told.is_ok_and(|told| told.code == 0 && told.out.starts_with(&text)))
     }
 
     /// Whether something is in a file that could be lost: a git that dies leaves one missing or empty.

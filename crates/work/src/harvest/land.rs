@@ -145,7 +145,7 @@ fn unstick(job: &Job, target: &Target, note: &Note) -> Result<()> {
     let until = netsky_disk::clock::boot() + PATIENCE;
     for lock in [format!("{}.lock", note.main), "HEAD.lock".to_owned()] {
         let lock = target.repo.dir().join(lock);
-        while state::exists(&lock)? {
+        while is_there(&lock)? {
             if !may_be_of(note, &lock)? || written(&lock)?.is_some_and(|at| Some(at) < begun) {
                 return Ok(());
             }
@@ -158,6 +158,14 @@ fn unstick(job: &Job, target: &Target, note: &Note) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a lock is there; none is where refs are kept in tables.
+fn is_there(lock: &Path) -> Result<bool> {
+    match state::exists(lock) {
+        Err(e) if e.is_no_folder() => Ok(false),
+        there => Ok(there?),
+    }
 }
 
 /// Whether a git that was at a landing may have left a lock: it writes there what is to be, as far as it comes, and to `HEAD`'s nothing.
@@ -188,8 +196,8 @@ fn sync(dir: &Path, folders: &[PathBuf]) -> Result<()> {
     for folder in folders {
         match Dir::look_into(dir.join(folder)) {
             Ok(folder) => folder.sync()?,
-            // Refs may be packed, or kept in tables.
-            Err(e) if e.is_not_found() => {}
+            // Refs may be packed, or kept in tables; a file is in this one's place then.
+            Err(e) if e.is_not_found() || e.is_no_folder() => {}
             Err(e) => return Err(e.into()),
         }
     }

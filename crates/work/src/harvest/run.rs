@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_disk::{sweep, throwaway};
 
@@ -57,10 +56,9 @@ pub fn settle(job: &Job) -> Result<Option<String>> {
     })
 }
 
-fn locked(job: &Job, target: &Target) -> Result<Lock> {
-    Dir::create(job.layout.harvests())?;
-    let lock = Lock::take_within(target.lock(job), job.patience)?;
-    lock.ok_or_else(|| Error::Busy { repo: job.repo.clone(), secs: job.patience.as_secs() })
+fn locked(job: &Job, target: &Target) -> Result<[Lock; 2]> {
+    let busy = || Error::Busy { repo: job.repo.clone(), secs: job.patience.as_secs() };
+    target.locked(job, job.patience)?.ok_or_else(busy)
 }
 
 /// Bring what a dead harvest left to its end: its processes, what it was landing, its scratch. What to say where files are behind.
@@ -97,6 +95,13 @@ fn sweep(target: &Target) -> Result<()> {
 }
 
 fn steps(job: &Job, target: &Target) -> Result<Outcome> {
+    if let Some(other) = target.alias(&job.main)? {
+        let way = format!("netsky task update {} --main BRANCH", job.task);
+        return Ok(Outcome::Refused(format!(
+            "{} is another name of {other}: name that (`{way}`)",
+            job.main.short()
+        )));
+    }
     if let Some(dirty) = checkout::dirty(job, target)? {
         return Ok(dirty);
     }

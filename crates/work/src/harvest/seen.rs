@@ -87,10 +87,19 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
     }
     let common = repo.sha("merge-base", &told.well("merge-base")?)?;
     // What both have last is before the tip, and there.
-    if let Some(base) = job.base.as_ref().filter(|base| **base != common)
-        && (repo.commit(base.as_str())?.is_none() || !repo.is_before(base, &scratch.tip)?)
-    {
-        return refused(format!("{} does not begin at {base} any more", job.branch));
+    if let Some(base) = job.base.as_ref().filter(|base| **base != common) {
+        let is_there = repo.commit(base.as_str())?.is_some();
+        let is_before = |other: &Sha| Ok::<_, crate::Error>(is_there && repo.is_before(base, other)?);
+        match (is_before(main)?, is_before(&scratch.tip)?) {
+            (true, false) => return refused(format!("{} does not begin at {base} any more", job.branch)),
+            // What lies between is nobody's work here: it was on `main`, and its owner took it away.
+            (false, true) => {
+                let (main, way) = (job.main.short(), "git rebase --onto");
+                let way = format!("`git fetch`, `{way} origin/{main} {base}` in the workspace");
+                return refused(format!("{main} has {base} no more, where the branch begins: {way}"));
+            }
+            (true, true) | (false, false) => {}
+        }
     }
     let has_all = common == *main;
     let landed = landed(job, scratch, main, &common)?;

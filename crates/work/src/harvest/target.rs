@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use netsky_disk::ReadError;
 use netsky_disk::fs::{Dir, is_folder, read_users_file};
+use netsky_disk::lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
@@ -55,6 +56,18 @@ impl Target {
         Ok(checkout)
     }
 
+    /// The branch that a name stands for which is none itself: git has that one checked out, and moves it.
+    pub(super) fn alias(&self, main: &RefName) -> Result<Option<String>> {
+        let path = self.repo.dir().join(main.as_str());
+        let text = match read_users_file(&path, MOST) {
+            Ok(text) => text,
+            // Packed, or in tables; who made it no file lands nowhere.
+            Err(ReadError::Io(e)) if e.is_not_found() || e.is_no_folder() => return Ok(None),
+            Err(e) => return Err(e.on("read", &path).into()),
+        };
+        Ok(text.strip_prefix(b"ref: ").map(|name| plain_line(&String::from_utf8_lossy(name))))
+    }
+
     /// What is in the way where a branch is being rebased: git has it out nowhere then, and at the end sets it only if it has not
     /// moved.
     pub(super) fn rebase_of(&self, main: &RefName) -> Result<Option<Vec<String>>> {
@@ -82,8 +95,13 @@ impl Target {
         Ok(None)
     }
 
-    pub(super) fn lock(&self, job: &Job) -> PathBuf {
-        job.layout.harvests().join(format!("{}.lock", self.key))
+    /// Keep all others from harvesting there: those of this home, which finish what a dead one left, and then those of any other
+    /// home. None where somebody keeps one of both for so long.
+    pub(super) fn locked(&self, job: &Job, patience: Duration) -> Result<Option<[Lock; 2]>> {
+        Dir::create(job.layout.harvests())?;
+        let own = job.layout.harvests().join(format!("{}.lock", self.key));
+        let Some(own) = Lock::take_within(own, patience)? else { return Ok(None) };
+        Ok(Lock::of_folder_within(self.repo.dir(), patience)?.map(|all| [own, all]))
     }
 
     pub(super) fn note(&self, job: &Job) -> PathBuf {

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use netsky_disk::fs::Dir;
-use netsky_disk::lock::Lock;
-
 use super::job::Job;
 use super::mark::changed;
 use super::run::discard;
@@ -24,8 +21,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The repository is not there, or git or the system fails.
 pub fn touched(job: &Job) -> Result<Option<Vec<String>>> {
     let (target, Some(base)) = (Target::of(job)?, &job.base) else { return Ok(None) };
-    Dir::create(job.layout.harvests())?;
-    let Some(_lock) = Lock::take_within(target.lock(job), PATIENCE)? else { return Ok(None) };
+    let Some(_locks) = target.locked(job, PATIENCE)? else { return Ok(None) };
     discard(job, &target)?;
     let files = match source::fetch(job, &target, LIMIT)? {
         Ok(scratch) => changed(&scratch.repo, base, &scratch.tip).map(Some),

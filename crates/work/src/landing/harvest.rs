@@ -8,8 +8,9 @@ use netsky_model::task::{Event, How, State, Task};
 use serde_json::json;
 
 use super::Desk;
+use super::place::is_of;
 use super::story::{Story, short, tail_of};
-use crate::git::RefName;
+use crate::git::{RefName, Remote, Sha};
 use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing, settle};
 use crate::workspace::{self, Workspace};
 use crate::{Error, Result};
@@ -69,6 +70,23 @@ fn behind(why: &str) -> String {
     )
 }
 
+/// Why a task's workspace is not of what the task says by now.
+fn moved(task: &Task, workspace: &Workspace) -> Result<Option<String>> {
+    let repo: Option<Remote> = task.repo.as_deref().map(str::parse).transpose()?;
+    let main = task.main.as_deref().map(RefName::branch).transpose()?;
+    let (what, is, says) = match (repo, main) {
+        (Some(repo), _) if !is_of(&repo, &workspace.repo) => {
+            ("of", workspace.repo.to_string(), repo.to_string())
+        }
+        (_, Some(main)) if main != workspace.main => {
+            ("for", workspace.main.short().to_owned(), main.short().to_owned())
+        }
+        _ => return Ok(None),
+    };
+    let way = format!("`netsky workspace remove {} --force` makes room for one that is", task.id);
+    Ok(Some(format!("its workspace is {what} {is}, and the task is {what} {says} by now: {way}")))
+}
+
 impl Desk<'_> {
     /// Brings a task's work to `main`.
     ///
@@ -112,6 +130,9 @@ impl Desk<'_> {
             }
             (Some(workspace), None) => workspace,
         };
+        if let Some(why) = moved(&task, &workspace)? {
+            return Ok(said(&workspace.main, Outcome::Refused(why)));
+        }
         let job = self.job(&workspace, wish)?;
         if wish.is_dry {
             return Ok(said(&job.main, harvest(&job)?));
@@ -123,6 +144,11 @@ impl Desk<'_> {
         self.facts.append("harvest.started", &attempt, story.with(json!({ "attempt": attempt })))?;
         crate::point("work.landing.started")?;
         said.outcome = match harvest(&job) {
+            Ok(Outcome::Refused(why)) => match self.has_landed(&task)? {
+                // Another harvest has it, and its workspace went.
+                Some(sha) => Outcome::AlreadyLanded { sha },
+                None => Outcome::Refused(why),
+            },
             Ok(outcome) => outcome,
             Err(error) => {
                 // It may have come after `main` had moved. The task stays open then, for the repeat that does the rest.
@@ -141,6 +167,14 @@ impl Desk<'_> {
         self.look_back(&task, &job, wish, &mut said);
         self.fell_short(&story, &attempt, &mut said);
         Ok(said)
+    }
+
+    /// What a task has landed as that is closed by now.
+    fn has_landed(&self, task: &Task) -> Result<Option<Sha>> {
+        match self.task(&task.id)?.state {
+            State::Closed { how: How::Landed { sha, .. }, .. } => Ok(Some(sha.parse()?)),
+            _ => Ok(None),
+        }
     }
 
     fn story(&self, task: &Task, job: &Job, wish: &Wish) -> Result<Story> {

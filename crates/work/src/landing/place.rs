@@ -120,6 +120,10 @@ pub(super) fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Whether two workspaces are of one repository.
 pub(super) fn is_of_one(one: &Workspace, other: &Workspace) -> bool {
-    let paths = one.repo.path().zip(other.repo.path());
-    one.repo == other.repo || paths.is_some_and(|(one, other)| is_same(one, other))
+    is_of(&one.repo, &other.repo)
+}
+
+/// Whether two names are of one repository.
+pub(super) fn is_of(one: &Remote, other: &Remote) -> bool {
+    one == other || one.path().zip(other.path()).is_some_and(|(one, other)| is_same(one, other))
 }

@@ -75,7 +75,7 @@ impl Desk<'_> {
                 "harvest-conflict",
                 format!("does not fit on {} as that is now", said.main.short()),
                 format!(
-                    "commit: {commit}\nfiles: {}\nBring your branch up to date: fetch from origin, rebase or merge, {}",
+                    "commit: {commit}\nfiles: {}\nBring your branch up to date: fetch from origin, rebase (a merge commit is not picked), {}",
                     listed(files),
                     again(&task)
                 ),

@@ -1,5 +1,6 @@
 //! A workspace goes when its work has landed, or when the owner says so.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use netsky_disk::fs::Dir;
@@ -9,7 +10,7 @@ use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::{KNOWN, REPO, Workspace, list, mirror};
+use super::{KNOWN, REPO, Workspace, each_below, list, mirror};
 use crate::Result;
 use crate::git::{RefName, Remote, Sha};
 
@@ -34,7 +35,7 @@ pub enum Removed {
     Gone,
     /// There was none.
     NotThere,
-    /// Its branch is not at the commit that landed: where it is, if anywhere.
+    /// Its branch is not at the commit that landed, or another one has something else: where it is, if anywhere.
     HasMore(Option<Sha>),
 }
 
@@ -65,12 +66,46 @@ pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
     Ok(Removed::Gone)
 }
 
-/// Whether a workspace's branch has more than landed.
+/// Whether a workspace's branch, or another one, has more than landed.
 fn more(at: &Path, over: &Over) -> Result<Option<Removed>> {
     let Over::Landed(landed) = over else { return Ok(None) };
     let known: Option<Workspace> = state::read_json(at.join(KNOWN))?;
-    let tip = known.and_then(|known| tip_of(&at.join(REPO), &known));
-    Ok((tip.as_ref() != Some(landed)).then_some(Removed::HasMore(tip)))
+    let (git, tip) =
+        (at.join(REPO).join(".git"), known.as_ref().and_then(|known| tip_of(&at.join(REPO), known)));
+    let mut may_go: HashSet<String> = known.into_iter().map(|known| known.base.to_string()).collect();
+    may_go.insert(landed.to_string());
+    let all = refs(&git)?;
+    let (theirs, own): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(name, _)| name.starts_with("refs/remotes/"));
+    may_go.extend(theirs.into_iter().map(|(_, at)| at));
+    let is_more = |(name, at): &(String, String)| !name.starts_with("refs/tags/") && !may_go.contains(at);
+    let has_more = tip.as_ref() != Some(landed) || own.iter().any(is_more);
+    Ok(has_more.then_some(Removed::HasMore(tip)))
+}
+
+/// All names in a clone and what they are of, a `HEAD` that is none's among them; read from its files, and not what only leads on.
+fn refs(git: &Path) -> Result<Vec<(String, String)>> {
+    let mut files = vec![git.join("HEAD")];
+    each_below(&git.join("refs"), |path, of| files.extend(of.is_file().then(|| path.to_owned())))?;
+    let mut all = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(git).unwrap_or(&file).to_string_lossy().into_owned();
+        let text = text_of(&file).unwrap_or_default();
+        if !text.starts_with("ref: ") {
+            all.push((name, text.trim().to_owned()));
+        }
+    }
+    let packed = text_of(&git.join("packed-refs")).unwrap_or_default();
+    for (at, name) in packed.lines().filter_map(|line| line.split_once(' ')) {
+        if at != "#" && !all.iter().any(|(loose, _)| loose == name) {
+            all.push((name.to_owned(), at.to_owned()));
+        }
+    }
+    Ok(all)
+}
+
+fn text_of(file: &Path) -> Option<String> {
+    String::from_utf8(Dir::look_into(file.parent()?).ok()?.read(file.file_name()?, MOST).ok()?).ok()
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.
@@ -80,13 +115,11 @@ pub(super) fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
 }
 
 fn loose(git: &Path, branch: &RefName) -> Option<Sha> {
-    let path = git.join(branch.as_str());
-    let text = Dir::look_into(path.parent()?).ok()?.read(path.file_name()?, MOST).ok()?;
-    String::from_utf8(text).ok()?.trim().parse().ok()
+    text_of(&git.join(branch.as_str()))?.trim().parse().ok()
 }
 
 fn packed(git: &Path, branch: &RefName) -> Option<Sha> {
-    let text = String::from_utf8(Dir::look_into(git).ok()?.read("packed-refs", MOST).ok()?).ok()?;
+    let text = text_of(&git.join("packed-refs"))?;
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     lines.find(|(_, name)| *name == branch.as_str())?.0.parse().ok()
 }

@@ -101,3 +101,18 @@ fn t19_fm_harvest_kill_while_files_that_were_behind_follow() {
         assert_followed(bench, &fault);
     }
 }
+
+#[test]
+fn t19_fm_harvest_kill_enospc_a_file_that_was_cut_off_follows_and_one_that_only_begins_otherwise_stays() {
+    let text = "a line that lands\n".repeat(100);
+    for (found, expected) in [(&text[..700], "AlreadyLanded"), ("of the owner\n", "Behind")] {
+        let bench = Bench::new();
+        commit(&bench.workspace("t1"), "d", &text, "first");
+        bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.moved=kill")]);
+        fs::write(bench.repo.join("d"), found).expect("written");
+        let said = harvested(&bench, "t1");
+        assert!(said.starts_with(expected), "{expected}: {said}");
+        let now = fs::read_to_string(bench.repo.join("d")).expect("read");
+        assert_eq!(now, if expected == "Behind" { found } else { &text });
+    }
+}

@@ -13,7 +13,7 @@ use netsky_model::task::{Actor, Change, Draft, Event, How, State, Title};
 use netsky_model::witness::Nobody;
 use netsky_work::Error;
 use netsky_work::git::{Git, Sha};
-use netsky_work::harvest::harvest;
+use netsky_work::harvest::{Outcome, harvest};
 use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
 use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
@@ -144,6 +144,64 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
     is_kept();
     fs::remove_file(bench.layout.dispatch(&task("t1"))).expect("gone");
     assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+}
+
+#[test]
+fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
+    for (put, back) in
+        [(["switch", "-q", "-c", "idea"], true), (["checkout", "-q", "--detach", "HEAD"], false)]
+    {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let clone = bench.workspace("t1");
+        commit(&clone, "d", "new\n", "first");
+        desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed"));
+        git(&clone, &put);
+        commit(&clone, "idea", "of its own\n", "an idea");
+        let is_kept = || {
+            desk(&bench, |desk| {
+                let removed = desk.remove_workspace(&task("t1"), false);
+                assert!(matches!(removed, Err(Error::NotLanded(_))), "{put:?}: {removed:?}");
+                assert!(desk.sweep_workspaces().expect("swept").1.is_empty(), "{put:?}");
+            });
+        };
+        is_kept();
+        git(&clone, &["pack-refs", "--all"]);
+        is_kept();
+        git(&clone, &["switch", "-q", "task/t1"]);
+        if back {
+            is_kept();
+            git(&clone, &["branch", "-q", "-D", "idea"]);
+        }
+        assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")], "{put:?}");
+    }
+}
+
+#[test]
+fn i9_work_lands_where_its_task_says_or_not_at_all() {
+    let (bench, board) = bench();
+    git(&bench.repo, &["branch", "release"]);
+    let other = bench.temp.path().join("other");
+    git(
+        bench.temp.path(),
+        &["clone", "-q", bench.repo.to_str().expect("text"), other.to_str().expect("text")],
+    );
+    let other = other.to_str().expect("text").to_owned();
+    let changes = [
+        Change { main: Some("release".into()), ..Change::default() },
+        Change { repo: Some(other), ..Change::default() },
+    ];
+    let main = bench.main();
+    for (id, change) in ["t1", "t2"].into_iter().zip(changes) {
+        board.create(draft(id, &bench.repo)).expect("a task");
+        commit(&bench.workspace(id), id, "new\n", "first");
+        board.act(&task(id), Event::Updated(Box::new(change))).expect("the owner's");
+        let came =
+            desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task(id))).expect("asked"));
+        let Outcome::Refused(why) = came.outcome else { panic!("{id}: {:?}", came.outcome) };
+        assert!(why.contains("by now") && why.contains("workspace remove"), "{why}");
+        assert_eq!(bench.main(), main);
+    }
 }
 
 #[test]

@@ -6,7 +6,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime};
 
-use netsky_work::harvest::{Outcome, Tree};
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_work::Error;
+use netsky_work::harvest::{Outcome, Tree, harvest};
 
 use crate::support::{Bench, command, commit, git, landed};
 
@@ -175,5 +178,21 @@ fn a_repository_that_was_copied_without_its_empty_folders_is_one() {
     fs::remove_dir(bench.repo.join(".git/objects/pack")).expect("empty");
     assert!(matches!(bench.harvest("t2"), Outcome::Conflict { .. }));
     assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+    bench.assert_whole();
+}
+
+#[test]
+fn i9_two_homes_that_land_in_one_repository_wait_for_each_other() {
+    let bench = bench();
+    let said = bench.held_harvest("t1", "work.land.held", || {
+        let other = Layout::new(bench.temp.path().join("other"));
+        Dir::create(other.state()).expect("a home");
+        let mut job = bench.job("t1");
+        job.layout = other;
+        job.patience = Duration::from_millis(200);
+        let came = harvest(&job);
+        assert!(matches!(came, Err(Error::Busy { .. })), "{came:?}");
+    });
+    assert!(said.starts_with("Landed(") && said.contains("tree: Moved"), "{said}");
     bench.assert_whole();
 }

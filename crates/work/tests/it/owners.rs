@@ -127,6 +127,42 @@ fn a_repository_of_the_longer_hash_lands() {
 }
 
 #[test]
+fn a_repository_that_keeps_its_refs_in_tables_lands() {
+    let mut bench = Bench::new();
+    bench.repo = bench.temp.path().join("tables");
+    fs::create_dir(&bench.repo).expect("made");
+    let made = crate::support::command(&bench.repo)
+        .args(["init", "-q", "-b", "main", "--template=", "--ref-format=reftable"])
+        .output()
+        .expect("git runs");
+    if !made.status.success() {
+        // A git before 2.45 knows none.
+        return;
+    }
+    commit(&bench.repo, "a", "one\n", "first");
+    let job = job(&bench, "t1", &bench.repo.clone());
+    bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.moved=kill")]);
+    let came = harvest(&job).expect("an outcome");
+    assert!(matches!(came, Outcome::AlreadyLanded { .. }), "{came:?}");
+    commit(&job.workspace, "e", "more\n", "second");
+    assert_eq!(landed(harvest(&job).expect("an outcome")).tree, Tree::Moved);
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_main_that_is_another_branchs_name_is_refused() {
+    let bench = Bench::new();
+    git(&bench.repo, &["branch", "-m", "main", "trunk"]);
+    git(&bench.repo, &["symbolic-ref", "refs/heads/main", "refs/heads/trunk"]);
+    let before = head(&bench.repo, "trunk");
+    match harvest(&job(&bench, "t1", &bench.repo)).expect("an outcome") {
+        Outcome::Refused(why) => assert!(why.contains("another name of refs/heads/trunk"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(head(&bench.repo, "trunk"), before);
+}
+
+#[test]
 fn a_path_that_git_would_not_take_is_refused_before_anything() {
     let bench = Bench::new();
     let mut job = job(&bench, "t1", Path::new("repo"));

@@ -148,3 +148,26 @@ fn a_squash_of_a_branch_that_the_owner_has_a_part_of_may_have_a_merge_in_it() {
     assert_eq!(git(&bench.repo, &["diff", "--name-only", "main^", "main"]), "e");
     bench.assert_whole();
 }
+
+#[test]
+fn t19_what_the_owner_dropped_from_main_does_not_come_back_with_a_branch_that_begins_there() {
+    let bench = Bench::new();
+    let keep = bench.main();
+    commit(&bench.repo, "leak", "of the owner\n", "a slip");
+    let base = bench.main();
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "of the agent\n", "work");
+    git(&bench.repo, &["reset", "-q", "--hard", keep.as_str()]);
+    let mut job = bench.job("t1");
+    job.base = Some(base.clone());
+    match harvest(&job).expect("an outcome") {
+        Outcome::Refused(why) => assert!(why.contains("no more") && why.contains("rebase --onto"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    // As is said there.
+    git(&clone, &["fetch", "-q"]);
+    git(&clone, &["rebase", "-q", "--onto", "origin/main", base.as_str()]);
+    landed(harvest(&job).expect("an outcome"));
+    assert!(bench.repo.join("d").exists() && !bench.repo.join("leak").exists());
+    bench.assert_whole();
+}

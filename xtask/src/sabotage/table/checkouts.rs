@@ -8,6 +8,7 @@ const CHECKOUT: &str = "crates/work/src/harvest/checkout.rs";
 const WAY: &str = "crates/work/src/harvest/way.rs";
 const REPO: &str = "crates/work/src/git/repo.rs";
 const KEEP: &str = "locks::t19_what_is_about_to_land_outlives_a_repack_and_is_gits_again_behind_it";
+const CUT_OFF: &str = "behind::t19_fm_harvest_kill_enospc_a_file_that_was_cut_off_follows_and_one_that_only_begins_otherwise_stays";
 const IGNORED: &str = "ignored::t19_what_the_owner_ignores_is_neither_overwritten_nor_removed";
 const REDONE: &str =
     "ignored::t19_fm_harvest_kill_a_file_that_becomes_a_folder_and_back_follow_at_the_next_harvest";
@@ -202,5 +203,60 @@ pub(super) const ROWS: &[Safeguard] = &[
         REPO,
         ("Err(e) if e.is_not_found() => return Ok(()),\n            packs", "packs"),
         "locks::a_repository_that_was_copied_without_its_empty_folders_is_one",
+    ),
+    of_work(
+        "another home that lands there is waited for",
+        "I9",
+        "crates/work/src/harvest/target.rs",
+        (
+            "Ok(Lock::of_folder_within(self.repo.dir(), patience)?.map(|all| [own, all]))",
+            "Ok(Lock::take_within(job.layout.harvests().join(\"all\"), patience)?.map(|all| [own, all]))",
+        ),
+        "locks::i9_two_homes_that_land_in_one_repository_wait_for_each_other",
+    ),
+    of_work(
+        "main that is another branch's name is refused",
+        "T19",
+        "crates/work/src/harvest/target.rs",
+        ("Ok(text.strip_prefix(b\"ref: \")", "Ok(text.strip_prefix(b\"none: \")"),
+        "owners::t19_main_that_is_another_branchs_name_is_refused",
+    ),
+    of_work(
+        "a file that was cut off is nobody's change",
+        "FM T19",
+        CHECKOUT,
+        ("            if self.is_cut_off(name, new)? {\n                continue;\n            }\n", ""),
+        CUT_OFF,
+    ),
+    of_work(
+        "a file that begins otherwise is its owner's",
+        "T19",
+        CHECKOUT,
+        ("told.out.starts_with(&text)", "!text.is_empty()"),
+        CUT_OFF,
+    ),
+    of_work(
+        "what main has no more does not come back with a branch that begins there",
+        "T19",
+        "crates/work/src/harvest/seen.rs",
+        ("            (false, true) => {\n", "            (false, true) if job.retries == u32::MAX => {\n"),
+        "reverts::t19_what_the_owner_dropped_from_main_does_not_come_back_with_a_branch_that_begins_there",
+    ),
+    of_work(
+        "work lands where its task says",
+        "I9",
+        "crates/work/src/landing/harvest.rs",
+        (
+            "if let Some(why) = moved(&task, &workspace)? {",
+            "if let Some(why) = moved(&task, &workspace)?.filter(|_| false) {",
+        ),
+        "desk::i9_work_lands_where_its_task_says_or_not_at_all",
+    ),
+    of_work(
+        "what is on another branch keeps a workspace",
+        "I9",
+        "crates/work/src/workspace/remove.rs",
+        (" || own.iter().any(is_more)", " || own.iter().any(is_more) && false"),
+        "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
 ];

@@ -97,7 +97,10 @@ impl Args {
                 return short(Kind::Failed, "nothing was changed, and all is kept");
             }
             Outcome::DirtyMain { .. } => {
-                return short(Kind::Failed, "nothing was changed; commit or stash that, and repeat");
+                return short(
+                    Kind::Failed,
+                    "nothing was changed; commit or stash that (what git does not know: move it away), and repeat",
+                );
             }
             Outcome::Behind { .. } => {
                 let way =
