@@ -166,9 +166,11 @@ pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
         name: "one harvest a repository",
         faults: "A9",
-        file: "crates/work/src/harvest/run.rs",
-        find: "Lock::take_within(target.lock(job), job.patience)?",
-        replace: "Lock::take_within(target.lock(job).with_extension(job.task.as_str()), job.patience)?",
+        file: "crates/work/src/harvest/target.rs",
+        find: "let Some(own) = Lock::take_within(own, patience)? else { return Ok(None) };
+        Ok(Lock::of_folder_within(self.repo.dir(), patience)?.map(|all| [own, all]))",
+        replace: "let Some(own) = Lock::take_within(own.with_extension(job.task.as_str()), patience)? else { return Ok(None) };
+        Ok(Lock::take_within(own.path().with_extension(format!(\"{}-all\", job.task)), patience)?.map(|all| [own, all]))",
         package: "netsky-work",
         target: IT,
         test: "race::a9_eight_harvests_that_race_land_their_own_each_once",
@@ -477,8 +479,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         name: "a workspace with more than landed stays",
         faults: "T19",
         file: "crates/work/src/workspace/remove.rs",
-        find: "Ok((tip.as_ref() != Some(landed)).then_some(",
-        replace: "Ok((tip.is_none() && tip.as_ref() != Some(landed)).then_some(",
+        find: "tip.as_ref() != Some(landed) || own.iter().any(is_more);",
+        replace: "tip.is_none() || own.is_empty() && own.iter().any(is_more);",
         package: "netsky-work",
         target: IT,
         test: "workspaces::a_workspace_goes_when_it_has_landed_or_by_force",
