@@ -43,12 +43,7 @@ impl Lock {
     /// The file cannot be opened or locked; that somebody has it is `Ok(None)`.
     pub fn try_take(path: impl AsRef<Path>) -> Result<Option<Lock>> {
         let path = path.as_ref();
-        let file = open(path, OFlags::CREATE | OFlags::RDWR)?;
-        match file.lock(FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock { file, path: path.to_owned() })),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(e) => Err(Error::new("lock", path, e)),
-        }
+        locked(open(path, OFlags::CREATE | OFlags::RDWR)?, path)
     }
 
     /// Take the lock, waiting at most `limit`.
@@ -56,16 +51,7 @@ impl Lock {
     /// # Errors
     /// As [`Lock::try_take`]; `Ok(None)` when it is still held.
     pub fn take_within(path: impl AsRef<Path>, limit: Duration) -> Result<Option<Lock>> {
-        let until = clock::boot() + limit;
-        loop {
-            if let Some(lock) = Lock::try_take(&path)? {
-                return Ok(Some(lock));
-            }
-            if clock::boot() >= until {
-                return Ok(None);
-            }
-            clock::pause(RETRY);
-        }
+        within(limit, || Lock::try_take(&path))
     }
 
     /// Take the lock of a folder itself, waiting at most `limit`: it need not be ours, and nothing is left in it.
@@ -73,16 +59,7 @@ impl Lock {
     /// # Errors
     /// It is no folder, or cannot be locked; `Ok(None)` when it is still held.
     pub fn of_folder_within(path: impl AsRef<Path>, limit: Duration) -> Result<Option<Lock>> {
-        let (path, until) = (path.as_ref(), clock::boot() + limit);
-        let folder = Dir::look_into(path)?.handle;
-        loop {
-            match folder.lock(FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Some(Lock { file: folder, path: path.to_owned() })),
-                Err(Errno::WOULDBLOCK) if clock::boot() < until => clock::pause(RETRY),
-                Err(Errno::WOULDBLOCK) => return Ok(None),
-                Err(e) => return Err(Error::new("lock", path, e)),
-            }
-        }
+        within(limit, || locked(Dir::look_into(&path)?.handle, path.as_ref()))
     }
 
     /// Take the lock, waiting ten seconds; for locks that are only held for a few writes.
@@ -282,6 +259,26 @@ impl Hold {
                 seized => return Ok(seized),
             }
         }
+    }
+}
+
+/// Ask until a lock is ours, for at most so long.
+fn within(limit: Duration, ask: impl Fn() -> Result<Option<Lock>>) -> Result<Option<Lock>> {
+    let until = clock::boot() + limit;
+    loop {
+        match ask()? {
+            None if clock::boot() < until => clock::pause(RETRY),
+            said => return Ok(said),
+        }
+    }
+}
+
+/// The lock of what is open; none if somebody has it.
+fn locked(file: Handle, path: &Path) -> Result<Option<Lock>> {
+    match file.lock(FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Lock { file, path: path.to_owned() })),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(e) => Err(Error::new("lock", path, e)),
     }
 }
 
