@@ -210,7 +210,7 @@ fn run(job: &Job, target: &Target, scratch: &Scratch, tree: &Path, command: Vec<
     set.insert("HOME".to_owned(), crate::git::text(&home)?.to_owned());
     set.insert("TMPDIR".to_owned(), crate::git::text(&tmp)?.to_owned());
     let mut read = gate.read.clone();
-    read.extend([target.objects(), scratch.repo.dir().to_owned()]);
+    read.extend([target.repo.objects(), scratch.repo.dir().to_owned()]);
     let write = vec![tree.to_owned(), home, tmp];
     let (folder, is_strict) = (tree.to_owned(), gate.is_strict);
     let order = Order { command, folder, root, set, write, read, limit, is_strict };

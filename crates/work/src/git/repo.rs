@@ -159,7 +159,7 @@ impl Repo {
         throwaway::create_at(&place)?;
         let (to, input) = (place.join("pack"), format!("{new}\n^{old}\n"));
         // Quoted, for it may have what separates one path from the next.
-        let theirs = text(&from.dir.join("objects"))?.replace('\\', r"\\").replace('"', "\\\"");
+        let theirs = text(&from.objects())?.replace('\\', r"\\").replace('"', "\\\"");
         let theirs = format!("\"{theirs}\"");
         let run = Run {
             settings: self.settings,
@@ -171,7 +171,7 @@ impl Repo {
             set: &[("GIT_ALTERNATE_OBJECT_DIRECTORIES", &theirs)],
         };
         let told = self.git.run(&run)?;
-        let (made, packs) = (Dir::look_into(&place)?, Dir::look_into(self.dir.join("objects/pack"))?);
+        let (made, packs) = (Dir::look_into(&place)?, Dir::look_into(self.objects().join("pack"))?);
         for hash in String::from_utf8_lossy(&told).lines() {
             // Before the pack is there for a git that repacks, and by its index at the last: what it has not seen it does not remove.
             copy::write_new(&made, &format!("pack-{hash}.keep"), KEPT)?;
@@ -190,9 +190,14 @@ impl Repo {
         Ok(throwaway::remove(&place)?)
     }
 
+    /// Where its objects are.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.dir.join("objects")
+    }
+
     /// Where a pack is made, on the file system that it is for.
     fn place(&self) -> PathBuf {
-        self.dir.join("objects/netsky")
+        self.objects().join("netsky")
     }
 
     /// Leave to git again what was taken.
@@ -200,7 +205,7 @@ impl Repo {
         if state::exists(self.place())? {
             throwaway::discard(&self.place())?;
         }
-        let packs = match Dir::look_into(self.dir.join("objects/pack")) {
+        let packs = match Dir::look_into(self.objects().join("pack")) {
             // A copy without empty folders is a repository all the same.
             Err(e) if e.is_not_found() => return Ok(()),
             packs => packs?,
@@ -318,12 +323,9 @@ pub(crate) fn borrow(
     lender.git.run(&Run { settings: UNSYNCED, set, ..Run::of_files(&args) })?;
     let repo = Repo::new(&lender.git, &dir_in(at)).unsynced();
     let refs: String = names.iter().map(|name| format!("{commit} {name}\n")).collect();
-    let (folder, objects) = (Dir::look_into(&repo.dir)?, Dir::look_into(repo.dir.join("objects/info"))?);
-    copy::write_scratch(
-        &objects,
-        "alternates",
-        format!("{}\n", text(&lender.dir.join("objects"))?).as_bytes(),
-    )?;
+    let (folder, objects) = (Dir::look_into(&repo.dir)?, Dir::look_into(repo.objects().join("info"))?);
+    let lent = format!("{}\n", text(&lender.objects())?);
+    copy::write_scratch(&objects, "alternates", lent.as_bytes())?;
     copy::write_scratch(&folder, "packed-refs", refs.as_bytes())?;
     let cut = lender.dir.join("shallow");
     match read_users_file(&cut, CUT) {
@@ -357,6 +359,7 @@ mod tests {
             assert!(!canary.exists(), "{reach:?}");
         }
     }
+
     #[test]
     fn what_is_taken_is_one_pack_whatever_the_folder_of_the_other_is_called() {
         let temp = tempfile::tempdir().expect("a folder");

@@ -103,7 +103,7 @@ fn unfit(job: &Job, from: &Path, target: &Target) -> Result<Option<String>> {
             return Ok(Some(format!("the clone leads elsewhere by its {name}")));
         }
     }
-    let most = bytes_below(&target.objects())?.all().saturating_add(MOST);
+    let most = bytes_below(&target.repo.objects())?.all().saturating_add(MOST);
     let (mut has, mut other) = (0, None);
     for folder in ["objects", "refs"] {
         let walked = each_below(&from.join(folder), |path, of| {

@@ -116,11 +116,6 @@ impl Target {
     pub(crate) fn mark(&self) -> (String, String) {
         (MARK.to_owned(), self.key.clone())
     }
-
-    /// Where its objects are.
-    pub(crate) fn objects(&self) -> PathBuf {
-        self.repo.dir().join("objects")
-    }
 }
 
 /// The owner's repository, for who only asks it: what all its checkouts have together.

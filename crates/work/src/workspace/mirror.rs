@@ -89,12 +89,18 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
 
 /// Remove a mirror; under another name first, so that nobody takes for one what is left of it after a death.
 fn remove(mirrors: &Dir, key: &str) -> Result<()> {
+    let new = unfinished(mirrors, key)?;
+    mirrors.rename(format!("{key}.git"), mirrors, &new)?;
+    Ok(throwaway::discard(&mirrors.path().join(&new))?)
+}
+
+/// What one is called that nobody takes for a mirror, free of what a dead process left: we have the lock.
+fn unfinished(mirrors: &Dir, key: &str) -> Result<String> {
     let new = format!("{key}.new");
     if mirrors.exists(&new)? {
         throwaway::discard(&mirrors.path().join(&new))?;
     }
-    mirrors.rename(format!("{key}.git"), mirrors, &new)?;
-    Ok(throwaway::discard(&mirrors.path().join(&new))?)
+    Ok(new)
 }
 
 /// Whether a lock of git's is left in it. No name of a ref ends as they do.
@@ -138,12 +144,8 @@ fn format_of(git: &Git, path: &Path) -> Result<String> {
 
 /// An empty one, there at once or not at all.
 fn begin(mirrors: &Dir, git: &Git, format: &str, key: &str, name: &str) -> Result<()> {
-    let new = format!("{key}.new");
+    let new = unfinished(mirrors, key)?;
     let at = mirrors.path().join(&new);
-    if mirrors.exists(&new)? {
-        // Of a dead one: we have the lock.
-        throwaway::discard(&at)?;
-    }
     throwaway::create_at(&at)?;
     let folder = at.join("git");
     let mut args = vec!["init", "--quiet", "--bare", "--template="];
