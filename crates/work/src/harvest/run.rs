@@ -32,7 +32,7 @@ pub fn harvest(job: &Job) -> Result<Outcome> {
     let outcome = steps(job, &target);
     // What was scratch goes whatever came of it; who dies before that leaves it to the next.
     let cleared = match outcome {
-        Ok(_) => discard(job, &target),
+        Ok(_) => tidy(job, &target),
         Err(_) => clear(job, &target).map(drop),
     };
     let outcome = outcome?;
@@ -69,21 +69,23 @@ fn clear(job: &Job, target: &Target) -> Result<Option<Outcome>> {
         let why = land::finish(job, target, &note)?;
         behind = why.map(|why| Outcome::Behind { sha: note.new, why });
     }
-    discard(job, target)?;
+    tidy(job, target)?;
     Ok(behind)
+}
+
+/// Leave nothing of a landing but what landed.
+fn tidy(job: &Job, target: &Target) -> Result<()> {
+    discard(job, target)?;
+    target.repo.unkeep()
 }
 
 /// Remove what is scratch, whoever left it.
 pub(super) fn discard(job: &Job, target: &Target) -> Result<()> {
     let scratch = target.scratch(job);
-    let is_there = netsky_disk::state::exists(&scratch)?;
-    if is_there {
-        sweep(target)?;
-    }
-    target.repo.unkeep()?;
-    if !is_there {
+    if !netsky_disk::state::exists(&scratch)? {
         return Ok(());
     }
+    sweep(target)?;
     crate::point("work.harvest.clear")?;
     Ok(throwaway::discard(&scratch)?)
 }
