@@ -114,19 +114,8 @@ impl Desk<'_> {
             (None, None) => return Err(Error::NoWorkspace(task.id.clone())),
             (None, Some((sha, main))) => return Ok(said(&main, Outcome::AlreadyLanded { sha })),
             (Some(workspace), Some((sha, main))) => {
-                // Only what a dead one left undone.
-                let mut said = said(&main, Outcome::AlreadyLanded { sha });
-                if !wish.is_dry {
-                    let job = self.job(&workspace, wish)?;
-                    match settle(&job) {
-                        Ok(why) => said.troubles.extend(why.as_deref().map(behind)),
-                        Err(error) => said.troubles.push(error.to_string()),
-                    }
-                    let kept = self.look_back(&task, &job, wish, &mut said);
-                    let tip = workspace.tip(self.layout);
-                    said.has_more = kept.zip(tip).is_some_and(|(kept, tip)| kept.tip != tip);
-                }
-                return Ok(said);
+                let said = said(&main, Outcome::AlreadyLanded { sha });
+                return if wish.is_dry { Ok(said) } else { self.left_undone(&task, &workspace, wish, said) };
             }
             (Some(workspace), None) => workspace,
         };
@@ -166,6 +155,25 @@ impl Desk<'_> {
         crate::point("work.landing.harvested")?;
         self.look_back(&task, &job, wish, &mut said);
         self.fell_short(&story, &attempt, &mut said);
+        Ok(said)
+    }
+
+    /// What a dead harvest left undone of a task that is closed.
+    fn left_undone(
+        &self,
+        task: &Task,
+        workspace: &Workspace,
+        wish: &Wish,
+        mut said: Harvested,
+    ) -> Result<Harvested> {
+        let job = self.job(workspace, wish)?;
+        match settle(&job) {
+            Ok(why) => said.troubles.extend(why.as_deref().map(behind)),
+            Err(error) => said.troubles.push(error.to_string()),
+        }
+        let kept = self.look_back(task, &job, wish, &mut said);
+        let tip = workspace.tip(self.layout);
+        said.has_more = kept.zip(tip).is_some_and(|(kept, tip)| kept.tip != tip);
         Ok(said)
     }
 
