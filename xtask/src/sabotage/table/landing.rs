@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a closed task's landing is finished by a repeat",
         "T19",
         HARVEST,
-        ("                if !wish.is_dry {\n", "                if wish.is_dry {\n"),
+        ("return if wish.is_dry {", "return if !wish.is_dry {"),
         KILLS,
     ),
     of_verbs(
