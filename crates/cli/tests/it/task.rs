@@ -93,7 +93,8 @@ fn what_is_no_task_is_refused_in_a_line_and_makes_none() {
         (&["task", "create", "x", "--after", "9"], 3, "there is no task 9"),
         (&["task", "create", "x", "--after", "../9"], 2, "task id"),
         (&["task", "create", "x", "--repo", "/nowhere/at/all"], 3, "there is no folder"),
-        (&["task", "create", "x", "--repo", "file:///tmp"], 3, "(https://…, ssh://… or user@host:path)"),
+        (&["task", "create", "x", "--repo", "file:///tmp"], 2, "only https and ssh are used"),
+        (&["task", "create", "x", "--repo", "nowhere"], 3, "(https://…, ssh://… or user@host:path)"),
         (&["task", "create", "x", "--repo", &within], 4, "is within netsky's own home"),
         (&["task", "create", "x", "--main", "a..b"], 2, "git reads as an expression"),
         (&["task", "create", "x", "--brief", "nothere.md"], 3, "there is no file nothere.md"),
@@ -237,4 +238,14 @@ fn fm_task_release_a_tick_frees_what_a_stopped_agent_had_also_without_an_anchor(
     assert_eq!(stage.ok(&["task", "tick"]), "task 1: released, generation 1 of agent1 has ended\n");
     assert_eq!(stage.ok(&["task", "tick"]), "no claim is over\n");
     assert_eq!(holder(&stage), None);
+}
+
+#[test]
+fn a17_a_repository_that_is_refused_is_told_without_its_secret() {
+    let home = Home::init();
+    for text in ["https://me:s3cret@host/a", "https://s3cret@host/a", "ftp://me:s3cret@host/a"] {
+        let refused = netsky(&home, &["task", "create", "x", "--repo", text]);
+        refused.fails_with(2, &["host/a", "nothing was changed"]);
+        assert!(!refused.err.contains("s3cret"), "{}", refused.err);
+    }
 }

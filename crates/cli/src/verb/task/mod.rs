@@ -84,8 +84,11 @@ fn agent(cx: &Context, what: &str) -> Result<(AgentId, Generation), Error> {
 
 /// The repository that a user names: an address as it is, a folder by its whole path, but none of netsky's home.
 fn repo(cx: &Context, text: &str) -> Result<String, Error> {
-    if let Ok(Remote::Url(url)) = text.parse() {
-        return Ok(url);
+    match text.parse() {
+        Ok(Remote::Url(url)) => return Ok(url),
+        // Said without its secret.
+        Err(bad) if text.contains("://") => return Err(usage(output::one_line(&bad.to_string()))),
+        _ => {}
     }
     if !is_folder(text) {
         let what = format!("there is no folder {}, and it is no address", output::one_line(text));
