@@ -190,6 +190,17 @@ impl Desk<'_> {
                 }
             }
         }
+        // Told before the last of it goes, for then nobody knows of it any more.
+        for id in workspace::leaving(self.layout)? {
+            let is_told = self.last(WORKSPACE, id.as_str())?.is_none_or(|last| last.kind != CREATED);
+            if !is_told && workspace::find(self.layout, &id)?.is_none() {
+                self.facts.append(
+                    REMOVED,
+                    id.as_str(),
+                    json!({ "task": id, "forced": null, "base": null }),
+                )?;
+            }
+        }
         Ok((workspace::gc(self.layout)?, gone))
     }
 }

@@ -26,7 +26,7 @@ use crate::Result;
 use crate::git::{RefName, Remote, Sha};
 
 pub use create::{SHARE_FROM, Wish, create};
-pub use remove::{Over, Removed, Swept, gc, remove};
+pub use remove::{Over, Removed, Swept, gc, leaving, remove};
 
 /// What is known of a workspace, beside the clone and out of its reach.
 const KNOWN: &str = "workspace.json";

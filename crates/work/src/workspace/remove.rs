@@ -66,6 +66,15 @@ pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
     Ok(Removed::Gone)
 }
 
+/// The tasks whose workspaces somebody began to remove, and died.
+///
+/// # Errors
+/// Their folder cannot be read.
+pub fn leaving(layout: &Layout) -> Result<Vec<TaskId>> {
+    let task = |name: String| name.strip_prefix(GONE)?.rsplit_once('-')?.0.parse().ok();
+    Ok(names(&layout.workspaces())?.into_iter().filter_map(task).collect())
+}
+
 /// Whether a workspace's branch, or another one, has more than landed.
 fn more(at: &Path, over: &Over) -> Result<Option<Removed>> {
     let Over::Landed(landed) = over else { return Ok(None) };

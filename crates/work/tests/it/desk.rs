@@ -147,6 +147,26 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
 }
 
 #[test]
+fn fm_workspace_remove_kill_that_it_went_is_told_once_and_not_where_there_is_another_by_then() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    for (is_another, told) in [(false, 1), (true, 1), (false, 2)] {
+        let made = desk(&bench, |desk| desk.create_workspace(&task("t1"), None).expect("made").workspace);
+        let mut command = Command::new(HELPER);
+        command.args(["remove", bench.layout.home().to_str().expect("text"), "t1", made.base.as_str()]);
+        let died = command.env("NETSKY_FAULT", "work.workspace.gone=kill").output().expect("it runs");
+        assert_eq!(died.status.signal(), Some(9), "{died:?}");
+        if is_another {
+            desk(&bench, |desk| desk.create_workspace(&task("t1"), None).expect("made again"));
+        }
+        for swept in [1, 0] {
+            assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").0.workspaces), swept);
+            assert_eq!(facts(&bench, "workspace.removed"), told, "{is_another}");
+        }
+    }
+}
+
+#[test]
 fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
     for (put, back) in
         [(["switch", "-q", "-c", "idea"], true), (["checkout", "-q", "--detach", "HEAD"], false)]

@@ -1,6 +1,6 @@
 //! Safeguards of the owner's repository and files: what of his stays where it is when `main` moves, and when it cannot.
 
-use super::{IT, Safeguard};
+use super::{IT, Safeguard, of_verbs};
 
 const LAND: &str = "crates/work/src/harvest/land.rs";
 const PUSH: &str = "crates/work/src/landing/push.rs";
@@ -9,6 +9,8 @@ const WAY: &str = "crates/work/src/harvest/way.rs";
 const REPO: &str = "crates/work/src/git/repo.rs";
 const KEEP: &str = "locks::t19_what_is_about_to_land_outlives_a_repack_and_is_gits_again_behind_it";
 const CUT_OFF: &str = "behind::t19_fm_harvest_kill_enospc_a_file_that_was_cut_off_follows_and_one_that_only_begins_otherwise_stays";
+const LEFT: &str =
+    "desk::fm_workspace_remove_kill_that_it_went_is_told_once_and_not_where_there_is_another_by_then";
 const IGNORED: &str = "ignored::t19_what_the_owner_ignores_is_neither_overwritten_nor_removed";
 const REDONE: &str =
     "ignored::t19_fm_harvest_kill_a_file_that_becomes_a_folder_and_back_follow_at_the_next_harvest";
@@ -258,5 +260,26 @@ pub(super) const ROWS: &[Safeguard] = &[
         "crates/work/src/workspace/remove.rs",
         (" || own.iter().any(is_more)", " || own.iter().any(is_more) && false"),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
+    ),
+    of_work(
+        "that a workspace went is told also where who removed it died",
+        "FM",
+        "crates/work/src/landing/workspaces.rs",
+        ("if !is_told && workspace::find", "if !is_told && self.layout.home().is_file() && workspace::find"),
+        LEFT,
+    ),
+    of_work(
+        "a workspace that is there is not said to be gone",
+        "FM",
+        "crates/work/src/landing/workspaces.rs",
+        ("if !is_told && workspace::find(self.layout, &id)?.is_none() {", "if !is_told {"),
+        LEFT,
+    ),
+    of_verbs(
+        "an address that is refused is told without its secret",
+        "A17",
+        "crates/cli/src/verb/task/mod.rs",
+        ("Err(bad) if text.contains(\"://\") =>", "Err(bad) if text.is_empty() =>"),
+        "task::a17_a_repository_that_is_refused_is_told_without_its_secret",
     ),
 ];
