@@ -1,6 +1,6 @@
 //! Safeguards of the owner's repository and files: what of his stays where it is when `main` moves, and when it cannot.
 
-use super::{IT, Safeguard, of_verbs};
+use super::{Safeguard, of_verbs, of_work};
 
 const LAND: &str = "crates/work/src/harvest/land.rs";
 const PUSH: &str = "crates/work/src/landing/push.rs";
@@ -14,17 +14,6 @@ const LEFT: &str =
 const IGNORED: &str = "ignored::t19_what_the_owner_ignores_is_neither_overwritten_nor_removed";
 const REDONE: &str =
     "ignored::t19_fm_harvest_kill_a_file_that_becomes_a_folder_and_back_follow_at_the_next_harvest";
-
-/// A row whose test harvests.
-const fn of_work(
-    name: &'static str,
-    faults: &'static str,
-    file: &'static str,
-    (find, replace): (&'static str, &'static str),
-    test: &'static str,
-) -> Safeguard {
-    Safeguard { name, faults, file, find, replace, package: "netsky-work", target: IT, test }
-}
 
 pub(super) const ROWS: &[Safeguard] = &[
     of_work(

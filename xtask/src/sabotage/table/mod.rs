@@ -105,6 +105,17 @@ const fn of_verbs(
     Safeguard { name, faults, file, find, replace, package: "netsky", target: IT, test }
 }
 
+/// A row whose test lands work.
+const fn of_work(
+    name: &'static str,
+    faults: &'static str,
+    file: &'static str,
+    (find, replace): (&'static str, &'static str),
+    test: &'static str,
+) -> Safeguard {
+    Safeguard { name, faults, file, find, replace, package: "netsky-work", target: IT, test }
+}
+
 /// Every safeguard, the lowest crates first.
 pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
     let lower = [
