@@ -230,7 +230,16 @@ fn noted(
         (Verdict::Send { repeated }, _) => repeated,
         _ => true,
     };
-    deliver((layout, terms), sending, &mut book, key, repeated).map_err(told)
+    let (outcome, untold) = deliver((layout, terms), sending, &mut book, key, repeated).map_err(told)?;
+    let outcome = match outcome {
+        // Neither the record nor the book has it.
+        Outcome::Unsent { why, .. } if untold.is_some() && !is_recorded => {
+            let waits = wait(layout, &random_name(), &Waiting::new(key, text)).is_ok();
+            Outcome::Unsent { why, waits }
+        }
+        outcome => outcome,
+    };
+    Ok((outcome, untold))
 }
 
 /// Without a book, which is told later: of what was sent beside it whoever has it must not think that nobody got it.

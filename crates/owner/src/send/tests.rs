@@ -156,6 +156,30 @@ fn fm_owner_page_locked_a_record_that_takes_no_fact_keeps_no_page_back() {
 }
 
 #[test]
+fn fm_owner_page_enospc_what_neither_the_record_nor_the_book_takes_is_not_said_to_wait_unless_it_does() {
+    for has_room in [true, false] {
+        let stage = Stage::new();
+        let terms = by(vec![stage.command("one")]);
+        Book::read(&stage.layout, &Paging::default()).expect("read").write(&stage.layout).expect("begun");
+        let held = Lock::try_take(stage.layout.record_lock()).expect("ours").expect("free");
+        let in_its_way = stage.block_the_book();
+        if !has_room {
+            let _ = std::fs::remove_dir_all(stage.layout.waiting_pages());
+            std::fs::write(stage.layout.waiting_pages(), "").expect("written");
+        }
+        let escalated = escalate(&stage.layout, &terms, "k", "text");
+        let Outcome::Unsent { waits, .. } = escalated.outcome else { panic!("{escalated:?}") };
+        assert_eq!(waits, has_room, "{escalated:?}");
+        drop(held);
+        std::fs::remove_file(&in_its_way).expect("there");
+        if has_room {
+            stage.bring_up("one");
+            assert_eq!(stage.send(&terms).done, ["paged for k by 1 command"]);
+        }
+    }
+}
+
+#[test]
 fn fm_owner_page_enospc_a_book_that_cannot_be_written_holds_no_page_back_and_none_is_sent_twice() {
     let stage = Stage::new();
     let terms = by(vec![stage.command("one")]);

@@ -1,6 +1,6 @@
 //! Safeguards of pages: how the owner is reached.
 
-use super::{Safeguard, UNIT};
+use super::{Safeguard, UNIT, of_library};
 
 pub(super) const ROWS: &[Safeguard] = &[
     Safeguard {
@@ -243,4 +243,12 @@ pub(super) const ROWS: &[Safeguard] = &[
         target: UNIT,
         test: "send::tests::fm_owner_page_stop_a_transport_that_hangs_is_ended_with_its_tree",
     },
+    of_library(
+        "netsky-owner",
+        "a page that neither the record nor the book has is not said to wait",
+        "FM-owner page",
+        "crates/owner/src/send.rs",
+        ("let waits = wait(layout, &random_name(), &Waiting::new(key, text)).is_ok();", "let waits = true;"),
+        "send::tests::fm_owner_page_enospc_what_neither_the_record_nor_the_book_takes_is_not_said_to_wait_unless_it_does",
+    ),
 ];
