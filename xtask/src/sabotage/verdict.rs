@@ -17,6 +17,9 @@ impl Ran {
     pub(crate) fn read(output: &Output, tail: String) -> Ran {
         let text = String::from_utf8_lossy(&output.stdout);
         let (passed, failed) = counts(&text);
+        // A test that takes its whole process along, as by its stack, is counted by nobody.
+        let is_dead = String::from_utf8_lossy(&output.stderr).contains("(signal: ");
+        let failed = failed.max(usize::from(is_dead));
         let hung = output.status.code().is_none_or(|code| TIMED_OUT.contains(&code));
         Ran { passed, failed, hung, tail }
     }
