@@ -29,8 +29,8 @@ impl From<netsky_work::Error> for Error {
             Work::NoWorkspace(id) => {
                 Self::new(Kind::NotFound, what).hint(format!("`netsky workspace create {id}` makes one"))
             }
-            Work::NotLanded(id) => Self::new(Kind::Refused, what).hint(format!(
-                "`netsky task harvest {id}` lands it, `netsky workspace remove {id} --force` drops it"
+            Work::NotLanded(id, _) => Self::new(Kind::Refused, what).hint(format!(
+                "`netsky task harvest {id}` lands its branch, `netsky workspace remove {id} --force` drops all of it"
             )),
             Work::InUse(id) => Self::new(Kind::Refused, what).hint(format!(
                 "nothing was changed; `netsky workspace remove {id} --force` drops what is in it"

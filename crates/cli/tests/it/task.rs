@@ -248,4 +248,6 @@ fn a17_a_repository_that_is_refused_is_told_without_its_secret() {
         refused.fails_with(2, &["host/a", "nothing was changed"]);
         assert!(!refused.err.contains("s3cret"), "{}", refused.err);
     }
+    let refused = netsky(&home, &["task", "create", "x", "--repo", "https:/me:s3cret@host/a"]);
+    refused.fails_with(3, &["there is no folder …@host/a"]);
 }

@@ -91,7 +91,8 @@ fn repo(cx: &Context, text: &str) -> Result<String, Error> {
         _ => {}
     }
     if !is_folder(text) {
-        let what = format!("there is no folder {}, and it is no address", output::one_line(text));
+        let what =
+            format!("there is no folder {}, and it is no address", output::one_line(&Remote::shown(text)));
         return Err(missing(format!("{what} (https://…, ssh://… or user@host:path)")));
     }
     let whole = Path::new(text).canonicalize();
