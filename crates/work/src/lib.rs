@@ -59,9 +59,9 @@ pub enum Error {
     /// It has no clone.
     #[error("task {0} has no workspace")]
     NoWorkspace(TaskId),
-    /// Its clone has what is on no other branch.
-    #[error("the workspace of task {0} has what has not landed")]
-    NotLanded(TaskId),
+    /// Its clone has what is nowhere else: this.
+    #[error("the workspace of task {0} has what has not landed: {1}")]
+    NotLanded(TaskId, String),
     /// Its clone is worked in.
     #[error("the workspace of task {0} is in use: the task is not closed, or a clone has it in hand")]
     InUse(TaskId),

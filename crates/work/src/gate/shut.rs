@@ -20,6 +20,8 @@ use super::{Order, Shut};
 pub(super) const FIRST: &str = "netsky: sandbox = ";
 /// Exit code of a gate that was ended at its limit.
 pub(super) const TOO_LATE: i32 = 124;
+/// And where a signal ended it.
+const BY_SIGNAL: u8 = 128;
 /// Exit code where the command was not run.
 pub(super) const NOT_RUN: i32 = 125;
 /// Most bytes of an order.
@@ -87,7 +89,10 @@ fn run(order: &Order) -> Result<u8, String> {
     };
     match alone::tend(&program, order.limit).map_err(|e| e.to_string())? {
         Ended::Exited(Some(code)) => Ok(u8::try_from(code).unwrap_or(1)),
-        Ended::Exited(None) => Ok(128),
+        Ended::Exited(None) => {
+            say("netsky: the gate was ended by a signal");
+            Ok(BY_SIGNAL)
+        }
         Ended::TooLate => {
             say(&format!("netsky: the gate was ended after {} s", whole(order.limit)));
             Ok(TOO_LATE as u8)

@@ -23,7 +23,7 @@ pub enum Remote {
 
 impl Remote {
     /// What was to be one, without what stands before its host: often a secret (A17).
-    pub(crate) fn shown(text: &str) -> String {
+    pub fn shown(text: &str) -> String {
         match text.rfind('@') {
             Some(at) if !text.starts_with('/') => format!("…{}", &text[at..]),
             _ => text.to_owned(),

@@ -268,6 +268,15 @@ impl Repo {
         }
     }
 
+    /// The ref that a name stands for which is none itself: git has that one checked out, and moves it.
+    pub(crate) fn alias(&self, name: &RefName) -> Result<Option<String>> {
+        let told = self.tell(&["symbolic-ref", "--quiet", name.as_str()], &[])?;
+        match told.code {
+            1 => Ok(None),
+            _ => Ok(Some(String::from_utf8_lossy(&told.well("symbolic-ref")?).trim().to_owned())),
+        }
+    }
+
     /// Its folder by itself: where git says it is, if what is there is a file that names another.
     pub(crate) fn own(&self) -> Result<PathBuf> {
         if self.dir.is_dir() { real(&self.dir) } else { self.folder("--git-dir") }

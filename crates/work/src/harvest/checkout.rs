@@ -21,6 +21,8 @@ use crate::{Error, Result};
 
 /// Git's lock on an index.
 const LOCK: &str = "index.lock";
+/// What a lock of a harvest begins with, before its home.
+const OURS: &str = "netsky of ";
 /// The index that will take its place.
 const NEXT: &str = "netsky-index";
 /// What says that something is going on in a checkout.
@@ -40,8 +42,22 @@ pub(super) fn dirty(job: &Job, target: &Target) -> Result<Option<Outcome>> {
         return Ok(Some(Outcome::DirtyMain { files }));
     }
     let Some(checkout) = &target.checkout(job, &job.main)? else { return Ok(None) };
+    if let Some(home) = locked_by(checkout)? {
+        let way = "any harvest into this repository by that home brings it to its end";
+        return Ok(Some(Outcome::Refused(format!("a harvest of the home {home} died as it landed: {way}"))));
+    }
     let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);
     Ok(changes(&repo, checkout)?.map(|files| Outcome::DirtyMain { files }))
+}
+
+/// The home whose harvest has locked an index. Nobody else lands now, so that one is dead; ours has been finished.
+fn locked_by(checkout: &Checkout) -> Result<Option<String>> {
+    let held = match Dir::look_into(&checkout.dir)?.read(LOCK, MOST_HEAD) {
+        Ok(held) => String::from_utf8(held).unwrap_or_default(),
+        Err(_) => return Ok(None),
+    };
+    let home = held.strip_prefix(OURS).and_then(|rest| rest.lines().next());
+    Ok(home.map(plain_line))
 }
 
 /// What was changed in a checkout and not committed; none if nothing.
@@ -109,10 +125,15 @@ pub(super) fn hold(
     }
 }
 
+/// What our lock says: whose it is, and of which landing.
+fn said_by(target: &Target, note: &Note) -> String {
+    format!("{OURS}{}\n{}\n", target.home, note.token)
+}
+
 /// Lock the index; why not, where somebody else has.
 fn lock(target: &Target, checkout: &Checkout, note: &Note) -> Result<std::result::Result<Held, String>> {
     let held = Held::of(target, checkout)?;
-    copy::write_new(&held.dir, &note.lock(), note.token.as_bytes())?;
+    copy::write_new(&held.dir, &note.lock(), said_by(target, note).as_bytes())?;
     // Whole from the first moment, and only where nobody has it.
     if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
         held.dir.remove(note.lock())?;
@@ -159,7 +180,7 @@ pub(super) fn held(target: &Target, checkout: &Checkout, note: &Note) -> Result<
     }
     let held = Held::of(target, checkout)?;
     held.dir.remove(note.lock())?;
-    let is_ours = held.dir.read(LOCK, MOST).is_ok_and(|bytes| bytes == note.token.as_bytes());
+    let is_ours = held.dir.read(LOCK, MOST).is_ok_and(|bytes| bytes == said_by(target, note).as_bytes());
     Ok(is_ours.then_some(held))
 }
 
@@ -273,9 +294,14 @@ impl Held {
     fn is_cut_off(&self, name: &[u8], new: &Sha) -> Result<bool> {
         let Ok(name) = std::str::from_utf8(name) else { return Ok(false) };
         let path = self.tree.join(name);
+        // A link may lead to what is its owner's.
+        if !std::fs::symlink_metadata(&path).is_ok_and(|of| of.is_file()) {
+            return Ok(false);
+        }
         let Ok(text) = read_users_file(&path, MOST_FILE) else { return Ok(false) };
-        let told = self.repo.tell(&["cat-file", "blob", &format!("{new}:{name}")], &[]);
-        Ok(told.is_ok_and(|told| told.code == 0 && told.out.starts_with(&text)))
+        let told = self.repo.tell(&["cat-file", "blob", &format!("{new}:{name}")], &[])?;
+        // One that is whole is not as it lands for another reason.
+        Ok(told.code == 0 && text.len() < told.out.len() && told.out.starts_with(&text))
     }
 
     /// Whether something is in a file that could be lost: a git that dies leaves one missing or empty.

@@ -81,6 +81,18 @@ impl Landing {
     }
 }
 
+/// Whether `main` has a commit.
+///
+/// # Errors
+/// The repository is not there, or git fails.
+pub fn is_on_main(job: &Job, sha: &Sha) -> Result<bool> {
+    let repo = owners(job)?;
+    let (Some(main), Some(_)) = (repo.commit(job.main.as_str())?, repo.commit(sha.as_str())?) else {
+        return Ok(false);
+    };
+    repo.is_before(sha, &main)
+}
+
 /// The files that are not the same in two commits, as plain text.
 pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>> {
     let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", one.as_str(), other.as_str()];

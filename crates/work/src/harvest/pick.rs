@@ -35,19 +35,15 @@ pub(super) fn pick(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Res
     if work.was_there() && !work.may_return() {
         return Ok(Picked::Commits(Vec::new()));
     }
-    let picked = match job.mode {
+    match job.mode {
         Mode::Pick => each(job, scratch, main, work),
         Mode::Squash => squash(job, scratch, main, work),
         Mode::Merge => merge(job, scratch, main),
-    };
-    match picked? {
-        // What has all been there and does not fit any more was changed there since.
-        Picked::Conflict { .. } if work.was_there() => Ok(Picked::Commits(Vec::new())),
-        picked => Ok(picked),
     }
 }
 
-/// Those that `main` has not had in another commit; with the others, where those would change it: they were reverted.
+/// Those that `main` has not had in another commit; with the others, where those would change it: they were reverted. Where one of
+/// these does not fit, nobody but who made it anew can say what of it is still wanted.
 fn each(job: &Job, scratch: &Scratch, main: &Sha, work: &Work) -> Result<Picked> {
     let all: Vec<&Piece> = work.commits.iter().collect();
     let fresh = work.fresh();
@@ -71,7 +67,7 @@ fn chain(job: &Job, scratch: &Scratch, main: &Sha, pieces: &[&Piece]) -> Result<
     let (mut tip, mut tree) = (main.clone(), tree_of(scratch, main)?);
     let mut made = Vec::new();
     let mut known = Vec::new();
-    for (nth, Piece { commit, parent, was_there }) in pieces.iter().enumerate() {
+    for (nth, Piece { commit, parent, .. }) in pieces.iter().enumerate() {
         if nth % ASKED == 0 {
             // Each behind its parent, so many in one question.
             let some = pieces[nth..].iter().take(ASKED);
@@ -82,7 +78,6 @@ fn chain(job: &Job, scratch: &Scratch, main: &Sha, pieces: &[&Piece]) -> Result<
         let trees = Trees { parent: raw[0].tree()?, commit: raw[1].tree()? };
         let next = match apply(scratch, &tree, (parent, commit), trees)? {
             Ok(next) => next,
-            Err(_) if *was_there => continue,
             Err(files) => return Ok(Picked::Conflict { commit: commit.clone(), files }),
         };
         if next == tree {

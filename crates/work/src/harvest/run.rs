@@ -97,12 +97,8 @@ fn sweep(target: &Target) -> Result<()> {
 }
 
 fn steps(job: &Job, target: &Target) -> Result<Outcome> {
-    if let Some(other) = target.alias(&job.main)? {
-        let way = format!("netsky task update {} --main BRANCH", job.task);
-        return Ok(Outcome::Refused(format!(
-            "{} is another name of {other}: name that (`{way}`)",
-            job.main.short()
-        )));
+    if let Some(other) = target.repo.alias(&job.main)? {
+        return Ok(Outcome::Refused(format!("{} is another name of {other}", job.main.short())));
     }
     if let Some(dirty) = checkout::dirty(job, target)? {
         return Ok(dirty);

@@ -92,11 +92,13 @@ pub(super) fn look(job: &Job, scratch: &Scratch, main: &Sha) -> Result<Seen> {
         let is_before = |other: &Sha| Ok::<_, crate::Error>(is_there && repo.is_before(base, other)?);
         match (is_before(main)?, is_before(&scratch.tip)?) {
             (true, false) => return refused(format!("{} does not begin at {base} any more", job.branch)),
-            // What lies between is nobody's work here: it was on `main`, and its owner took it away.
+            // What lies between is nobody's work here: its owner took it from `main`, or has not brought it there yet.
             (false, true) => {
-                let (main, way) = (job.main.short(), "git rebase --onto");
-                let way = format!("`git fetch`, `{way} origin/{main} {base}` in the workspace");
-                return refused(format!("{main} has {base} no more, where the branch begins: {way}"));
+                let main = job.main.short();
+                let way = format!("`git fetch`, `git rebase --onto origin/{main} {base}` in the workspace");
+                return refused(format!(
+                    "{main} has not {base}, where the branch begins: bring it there, or if it was dropped {way}"
+                ));
             }
             (true, true) | (false, false) => {}
         }
@@ -271,7 +273,7 @@ fn landed(job: &Job, scratch: &Scratch, main: &Sha, common: &Sha) -> Result<Vec<
     if since == main {
         return Ok(Vec::new());
     }
-    let field = |key: &str| format!("%(trailers:key={key},valueonly=true,separator=%x20)");
+    let field = |key: &str| format!("%(trailers:key={key},valueonly=true,unfold=true,separator=%x20)");
     let format = format!("--format=%H%x00{}%x00{}%x00", field(TASK), field(SOURCE));
     // A name of this task in the text, by letters, spares looking at the trailers of all others.
     let named = format!("--grep={TASK}: {}", job.task);

@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) repo: Repo,
     /// Which one it is, whatever path led to it.
     pub(crate) key: String,
+    /// Who lands there.
+    pub(super) home: String,
 }
 
 /// Files that somebody laid out of `main`.
@@ -44,7 +46,7 @@ impl Target {
         let common = owners(job)?;
         let key = blake3::hash(common.dir().as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
         let repo = Repo::new(&job.git.clone().marked(MARK, &key).for_the_user(), common.dir());
-        Ok(Target { repo, key })
+        Ok(Target { repo, key, home: plain_line(&job.layout.home().to_string_lossy()) })
     }
 
     /// Who has a branch checked out at this moment: a gate takes minutes, in which the owner does as he likes.
@@ -54,18 +56,6 @@ impl Target {
             crate::outside(&job.layout, folder)?;
         }
         Ok(checkout)
-    }
-
-    /// The branch that a name stands for which is none itself: git has that one checked out, and moves it.
-    pub(super) fn alias(&self, main: &RefName) -> Result<Option<String>> {
-        let path = self.repo.dir().join(main.as_str());
-        let text = match read_users_file(&path, MOST) {
-            Ok(text) => text,
-            // Packed, or in tables; who made it no file lands nowhere.
-            Err(ReadError::Io(e)) if e.is_not_found() || e.is_no_folder() => return Ok(None),
-            Err(e) => return Err(e.on("read", &path).into()),
-        };
-        Ok(text.strip_prefix(b"ref: ").map(|name| plain_line(&String::from_utf8_lossy(name))))
     }
 
     /// What is in the way where a branch is being rebased: git has it out nowhere then, and at the end sets it only if it has not
@@ -100,8 +90,10 @@ impl Target {
     pub(super) fn locked(&self, job: &Job, patience: Duration) -> Result<Option<[Lock; 2]>> {
         Dir::create(job.layout.harvests())?;
         let own = job.layout.harvests().join(format!("{}.lock", self.key));
+        let until = netsky_disk::clock::boot() + patience;
         let Some(own) = Lock::take_within(own, patience)? else { return Ok(None) };
-        Ok(Lock::of_folder_within(self.repo.dir(), patience)?.map(|all| [own, all]))
+        let rest = until.saturating_sub(netsky_disk::clock::boot());
+        Ok(Lock::of_folder_within(self.repo.dir(), rest)?.map(|all| [own, all]))
     }
 
     pub(super) fn note(&self, job: &Job) -> PathBuf {

@@ -8,9 +8,8 @@ use netsky_model::task::{Event, How, State, Task};
 use serde_json::json;
 
 use super::Desk;
-use super::place::is_of;
 use super::story::{Story, short, tail_of};
-use crate::git::{RefName, Remote, Sha};
+use crate::git::{RefName, Sha};
 use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing, settle};
 use crate::workspace::{self, Workspace};
 use crate::{Error, Result};
@@ -70,23 +69,6 @@ fn behind(why: &str) -> String {
     )
 }
 
-/// Why a task's workspace is not of what the task says by now.
-fn moved(task: &Task, workspace: &Workspace) -> Result<Option<String>> {
-    let repo: Option<Remote> = task.repo.as_deref().map(str::parse).transpose()?;
-    let main = task.main.as_deref().map(RefName::branch).transpose()?;
-    let (what, is, says) = match (repo, main) {
-        (Some(repo), _) if !is_of(&repo, &workspace.repo) => {
-            ("of", workspace.repo.to_string(), repo.to_string())
-        }
-        (_, Some(main)) if main != workspace.main => {
-            ("for", workspace.main.short().to_owned(), main.short().to_owned())
-        }
-        _ => return Ok(None),
-    };
-    let way = format!("`netsky workspace remove {} --force` makes room for one that is", task.id);
-    Ok(Some(format!("its workspace is {what} {is}, and the task is {what} {says} by now: {way}")))
-}
-
 impl Desk<'_> {
     /// Brings a task's work to `main`.
     ///
@@ -119,10 +101,16 @@ impl Desk<'_> {
             }
             (Some(workspace), None) => workspace,
         };
-        if let Some(why) = moved(&task, &workspace)? {
-            return Ok(said(&workspace.main, Outcome::Refused(why)));
-        }
         let job = self.job(&workspace, wish)?;
+        if let Some(why) = self.moved(&task, &workspace)? {
+            // What a dead one has landed of it has landed all the same.
+            let landed =
+                landing(&job)?.filter(|landing| workspace.tip(self.layout).as_ref() == Some(&landing.tip));
+            let outcome =
+                landed.map_or(Outcome::Refused(why), |landing| Outcome::AlreadyLanded { sha: landing.sha });
+            let said = said(&job.main, outcome);
+            return if wish.is_dry { Ok(said) } else { self.left_undone(&task, &workspace, wish, said) };
+        }
         if wish.is_dry {
             return Ok(said(&job.main, harvest(&job)?));
         }
@@ -158,7 +146,7 @@ impl Desk<'_> {
         Ok(said)
     }
 
-    /// What a dead harvest left undone of a task that is closed.
+    /// What a dead harvest left undone of a task of which nothing more lands now.
     fn left_undone(
         &self,
         task: &Task,
@@ -191,11 +179,12 @@ impl Desk<'_> {
 
     /// What one harvest is, of a workspace.
     pub(super) fn job(&self, workspace: &Workspace, wish: &Wish) -> Result<Job> {
+        let repo = self.target(&workspace.repo)?;
         Ok(Job {
             layout: self.layout.clone(),
             git: self.git.clone(),
-            repo: self.target(workspace)?,
-            main: workspace.main.clone(),
+            main: self.branch(&repo, &workspace.main),
+            repo,
             workspace: workspace.folder(self.layout),
             branch: workspace.branch.clone(),
             task: workspace.task.clone(),

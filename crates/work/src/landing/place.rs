@@ -65,15 +65,52 @@ impl Desk<'_> {
         Ok(None)
     }
 
-    /// The owner's repository that a workspace's work lands in.
-    pub(super) fn target(&self, workspace: &Workspace) -> Result<PathBuf> {
-        let repository = self.repository(&workspace.repo)?.map(|repository| repository.path.clone());
-        let path = repository.or_else(|| workspace.repo.path().map(Path::to_owned));
+    /// The owner's repository that work from one lands in.
+    pub(super) fn target(&self, remote: &Remote) -> Result<PathBuf> {
+        let repository = self.repository(remote)?.map(|repository| repository.path.clone());
+        let path = repository.or_else(|| remote.path().map(Path::to_owned));
         path.ok_or_else(|| {
             let why = "work that was cloned from an address lands in a repository of this machine: name it, with this url, \
                 under [repositories.<name>] of config.toml";
-            Error::Unfit { path: workspace.repo.as_str().into(), why: why.into() }
+            Error::Unfit { path: remote.as_str().into(), why: why.into() }
         })
+    }
+
+    /// The branch that moves where a commit lands on one: what it stands for, where it is another's name. What is wrong with the
+    /// repository is for the harvest to say.
+    pub(super) fn branch(&self, target: &Path, main: &RefName) -> RefName {
+        let alias = || {
+            crate::outside(self.layout, target)?;
+            Repo::new(&self.git, &crate::git::dir_in(target)).alias(main)
+        };
+        let other = alias().ok().flatten();
+        other
+            .and_then(|other| RefName::branch(other.strip_prefix("refs/heads/")?).ok())
+            .unwrap_or_else(|| main.clone())
+    }
+
+    /// Why a task's workspace is not of what the task says by now.
+    pub(super) fn moved(&self, task: &Task, workspace: &Workspace) -> Result<Option<String>> {
+        let target = |remote: &Remote| self.target(remote).ok();
+        let (own, id) = (target(&workspace.repo), &task.id);
+        let repo: Option<Remote> = task.repo.as_deref().map(str::parse).transpose()?;
+        let is_same = |repo: &Remote| is_of(repo, &workspace.repo) || own.is_some() && target(repo) == own;
+        let main = task.main.as_deref().map(RefName::branch).transpose()?;
+        let branch = |main: &RefName| own.as_ref().map_or_else(|| main.clone(), |own| self.branch(own, main));
+        let (what, is, says) = match (repo, main) {
+            (Some(repo), _) if !is_same(&repo) => ("repo", workspace.repo.to_string(), repo.to_string()),
+            (_, Some(main)) if main != workspace.main && branch(&main) != branch(&workspace.main) => {
+                ("main", workspace.main.short().to_owned(), main.short().to_owned())
+            }
+            _ => return Ok(None),
+        };
+        let (back, way) = (
+            format!("netsky task update {id} --{what} {is}"),
+            format!("netsky workspace remove {id} --force"),
+        );
+        Ok(Some(format!(
+            "its workspace is of {is}, and the task of {says} by now: `{back}` takes that back, `{way}` drops what is in the workspace"
+        )))
     }
 
     /// What must pass before it lands.
@@ -124,6 +161,6 @@ pub(super) fn is_of_one(one: &Workspace, other: &Workspace) -> bool {
 }
 
 /// Whether two names are of one repository.
-pub(super) fn is_of(one: &Remote, other: &Remote) -> bool {
+fn is_of(one: &Remote, other: &Remote) -> bool {
     one == other || one.path().zip(other.path()).is_some_and(|(one, other)| is_same(one, other))
 }

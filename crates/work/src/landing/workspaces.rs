@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Desk, Wish};
 use crate::git::{Identity, Sha};
-use crate::harvest::landing;
+use crate::harvest::{is_on_main, landing};
 use crate::workspace::{self, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
@@ -72,8 +72,7 @@ impl Desk<'_> {
             },
         };
         let (made, was_there) = made;
-        if made.repo != wish.repo {
-            let why = format!("the task has a workspace already, of {}", made.repo);
+        if let Some(why) = self.moved(&task, &made)?.filter(|_| was_there) {
             return Err(Error::Unfit { path: self.layout.workspace(id), why });
         }
         crate::point("work.workspace.made")?;
@@ -122,16 +121,15 @@ impl Desk<'_> {
         })
     }
 
-    /// Whether all of a workspace's branch is on the owner's `main`; not where that cannot be seen.
+    /// Whether all of a workspace is on the owner's `main`; not where that cannot be seen.
     fn is_landed(&self, workspace: &Workspace) -> bool {
-        let landed = self.landed_tip(workspace).ok().flatten();
-        landed.is_some() && landed == workspace.tip(self.layout)
-    }
-
-    /// The commit of a workspace's branch that has landed last.
-    fn landed_tip(&self, workspace: &Workspace) -> Result<Option<Sha>> {
-        let job = self.job(workspace, &Wish::of(&workspace.task))?;
-        Ok(landing(&job)?.map(|landing| landing.tip))
+        let job = self.job(workspace, &Wish::of(&workspace.task));
+        let Ok(Some((job, landing))) = job.and_then(|job| Ok(landing(&job)?.map(|landing| (job, landing))))
+        else {
+            return false;
+        };
+        let has = |sha: &Sha| is_on_main(&job, sha).unwrap_or(false);
+        workspace::unlanded(self.layout, &workspace.task, &landing.tip, &has).is_none()
     }
 
     /// Whether somebody works in a task's workspace, or may begin to: what is not committed is seen by nobody else.
@@ -150,21 +148,24 @@ impl Desk<'_> {
             Err(_) if is_forced => None,
             found => found?,
         };
-        let over = match (is_forced, &found) {
-            (true, _) => Over::Forced,
+        let removed = match (is_forced, &found) {
+            (true, _) => workspace::remove(self.layout, id, Over::Forced),
             (false, None) => return Err(Error::NoWorkspace(id.clone())),
             (false, Some(found)) => {
-                let landed = self.landed_tip(found)?.ok_or_else(|| Error::NotLanded(id.clone()))?;
+                let job = self.job(found, &Wish::of(id))?;
+                let none = || Error::NotLanded(id.clone(), "its branch".to_owned());
+                let tip = landing(&job)?.ok_or_else(none)?.tip;
                 if self.is_in_use(id)? {
                     return Err(Error::InUse(id.clone()));
                 }
-                Over::Landed(landed)
+                let has = |sha: &Sha| is_on_main(&job, sha).unwrap_or(false);
+                workspace::remove(self.layout, id, Over::Landed { tip: &tip, has: &has })
             }
         };
-        match workspace::remove(self.layout, id, &over)? {
+        match removed? {
             Removed::Gone => {}
             Removed::NotThere => return Err(Error::NoWorkspace(id.clone())),
-            Removed::HasMore(_) => return Err(Error::NotLanded(id.clone())),
+            Removed::HasMore(what) => return Err(Error::NotLanded(id.clone(), what)),
         }
         let base = found.map(|found| found.base);
         self.facts.append(REMOVED, id.as_str(), json!({ "task": id, "forced": is_forced, "base": base }))?;
@@ -176,18 +177,17 @@ impl Desk<'_> {
     /// # Errors
     /// What the system refuses; the rest is left for the next time.
     pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>)> {
-        let mut gone = Vec::new();
+        let (mut gone, mut failed) = (Vec::new(), None);
         for (id, found) in workspace::list(self.layout)? {
             if !found.is_ok_and(|found| self.is_landed(&found)) {
                 continue;
             }
             match self.remove_workspace(&id, false) {
                 // It is worked in again.
-                Err(Error::InUse(_) | Error::NotLanded(_) | Error::NoWorkspace(_)) => {}
-                removed => {
-                    removed?;
-                    gone.push(id);
-                }
+                Err(Error::InUse(_) | Error::NotLanded(..) | Error::NoWorkspace(_)) => {}
+                // The others go all the same.
+                Err(error) => failed = Some(error),
+                Ok(()) => gone.push(id),
             }
         }
         // Told before the last of it goes, for then nobody knows of it any more.
@@ -201,6 +201,7 @@ impl Desk<'_> {
                 )?;
             }
         }
-        Ok((workspace::gc(self.layout)?, gone))
+        let swept = workspace::gc(self.layout)?;
+        failed.map_or(Ok((swept, gone)), Err)
     }
 }

@@ -79,6 +79,11 @@ impl Bytes {
     }
 }
 
+/// What a task's workspace has beside what landed, which is its branch up to `tip` and what `has` says that the owner has.
+pub fn unlanded(layout: &Layout, task: &TaskId, tip: &Sha, has: &dyn Fn(&Sha) -> bool) -> Option<String> {
+    remove::unlanded(&layout.workspace(task), tip, has)
+}
+
 /// Bytes on the disk of a task's workspace, whether or not it reads.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! A workspace goes when its work has landed, or when the owner says so.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use netsky_disk::fs::Dir;
@@ -12,7 +12,7 @@ use netsky_model::id::TaskId;
 use super::create::NEW;
 use super::{KNOWN, REPO, Workspace, each_below, list, mirror};
 use crate::Result;
-use crate::git::{RefName, Remote, Sha};
+use crate::git::{RefName, Remote, Sha, plain_line};
 
 /// How a workspace is called that is being removed.
 const GONE: &str = ".gone-";
@@ -20,10 +20,15 @@ const GONE: &str = ".gone-";
 const MOST: u64 = 64 * 1024 * 1024;
 
 /// Why a workspace may go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Over {
-    /// Its branch has landed up to this commit of it.
-    Landed(Sha),
+#[derive(Clone, Copy)]
+pub enum Over<'a> {
+    /// Its branch has landed.
+    Landed {
+        /// Up to this commit of it.
+        tip: &'a Sha,
+        /// Whether the owner's branch has a commit.
+        has: &'a dyn Fn(&Sha) -> bool,
+    },
     /// The owner says so.
     Forced,
 }
@@ -35,21 +40,30 @@ pub enum Removed {
     Gone,
     /// There was none.
     NotThere,
-    /// Its branch is not at the commit that landed, or another one has something else: where it is, if anywhere.
-    HasMore(Option<Sha>),
+    /// It has what has not landed: this.
+    HasMore(String),
 }
 
 /// Remove a task's workspace with all that is in it.
 ///
 /// # Errors
 /// What the system refuses; what is left of it has no name of a workspace then, and [`gc`] tries again.
-pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
+pub fn remove(layout: &Layout, task: &TaskId, over: Over<'_>) -> Result<Removed> {
     let at = layout.workspace(task);
-    if !state::exists(&at)? {
+    // Whoever sweeps leaves what somebody is at.
+    let lock = match Lock::take(at.join(throwaway::LOCK)) {
+        Err(e) if e.is_not_found() => return Ok(Removed::NotThere),
+        lock => lock?,
+    };
+    if !lock.has_its_name()? {
         return Ok(Removed::NotThere);
     }
-    if let Some(more) = more(&at, over)? {
-        return Ok(more);
+    let more = |at: &Path| match over {
+        Over::Forced => None,
+        Over::Landed { tip, has } => unlanded(at, tip, has),
+    };
+    if let Some(more) = more(&at) {
+        return Ok(Removed::HasMore(more));
     }
     let folder = Dir::open(layout.workspaces())?;
     let gone = format!("{GONE}{task}-{}", random::short());
@@ -57,10 +71,10 @@ pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
     folder.sync()?;
     crate::point("work.workspace.gone")?;
     // Whoever was in it may have committed until then.
-    if let Some(more) = more(&folder.path().join(&gone), over)? {
+    if let Some(more) = more(&folder.path().join(&gone)) {
         folder.rename(&gone, &folder, task.as_str())?;
         folder.sync()?;
-        return Ok(more);
+        return Ok(Removed::HasMore(more));
     }
     throwaway::remove(&folder.path().join(&gone))?;
     Ok(Removed::Gone)
@@ -71,46 +85,68 @@ pub fn remove(layout: &Layout, task: &TaskId, over: &Over) -> Result<Removed> {
 /// # Errors
 /// Their folder cannot be read.
 pub fn leaving(layout: &Layout) -> Result<Vec<TaskId>> {
-    let task = |name: String| name.strip_prefix(GONE)?.rsplit_once('-')?.0.parse().ok();
-    Ok(names(&layout.workspaces())?.into_iter().filter_map(task).collect())
+    let mut tasks = Vec::new();
+    for name in names(&layout.workspaces())? {
+        let task = name.strip_prefix(GONE).and_then(|rest| rest.rsplit_once('-')?.0.parse().ok());
+        if let Some(task) = task
+            && is_free(&layout.workspaces().join(&name))?
+        {
+            tasks.push(task);
+        }
+    }
+    Ok(tasks)
 }
 
-/// Whether a workspace's branch, or another one, has more than landed.
-fn more(at: &Path, over: &Over) -> Result<Option<Removed>> {
-    let Over::Landed(landed) = over else { return Ok(None) };
-    let known: Option<Workspace> = state::read_json(at.join(KNOWN))?;
-    let (git, tip) =
-        (at.join(REPO).join(".git"), known.as_ref().and_then(|known| tip_of(&at.join(REPO), known)));
-    let mut may_go: HashSet<String> = known.into_iter().map(|known| known.base.to_string()).collect();
-    may_go.insert(landed.to_string());
-    let all = refs(&git)?;
-    let (theirs, own): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|(name, _)| name.starts_with("refs/remotes/"));
-    may_go.extend(theirs.into_iter().map(|(_, at)| at));
-    let is_more = |(name, at): &(String, String)| !name.starts_with("refs/tags/") && !may_go.contains(at);
-    let has_more = tip.as_ref() != Some(landed) || own.iter().any(is_more);
-    Ok(has_more.then_some(Removed::HasMore(tip)))
+/// What a workspace has that did not land: a name of a commit that is kept nowhere else.
+pub(super) fn unlanded(at: &Path, tip: &Sha, has: &dyn Fn(&Sha) -> bool) -> Option<String> {
+    let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
+        return Some("it does not say what it is".to_owned());
+    };
+    // Names that are kept otherwise than in files are not seen.
+    if tip_of(&at.join(REPO), &known).is_none() {
+        return Some(format!("{} is not there", known.branch));
+    }
+    let Ok(all) = refs(&at.join(REPO).join(".git")) else { return Some("its refs do not read".to_owned()) };
+    let is_theirs = |name: &str| name.starts_with("refs/remotes/");
+    let theirs: HashSet<&str> = all.iter().filter(|(name, _)| is_theirs(name)).map(|(_, at)| &**at).collect();
+    let is_kept = |at: &str| {
+        at == tip.as_str()
+            || at == known.base.as_str()
+            || theirs.contains(at)
+            || at.parse().is_ok_and(|at| has(&at))
+    };
+    let is_own = |name: &str| !["refs/tags/", "refs/bisect/"].iter().any(|of| name.starts_with(of));
+    let mut own = all.iter().filter(|(name, _)| is_own(name));
+    let (name, at) = own.find(|(_, at)| !is_kept(at))?;
+    Some(plain_line(&format!("{name} is at {at}")))
 }
 
-/// All names in a clone and what they are of, a `HEAD` that is none's among them; read from its files, and not what only leads on.
+/// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
+/// leads on.
 fn refs(git: &Path) -> Result<Vec<(String, String)>> {
     let mut files = vec![git.join("HEAD")];
-    each_below(&git.join("refs"), |path, of| files.extend(of.is_file().then(|| path.to_owned())))?;
-    let mut all = Vec::new();
+    each_below(&git.join("worktrees"), |path, _| {
+        files.extend(path.ends_with("HEAD").then(|| path.to_owned()));
+    })?;
+    each_below(&git.join("refs"), |path, of| {
+        let is_ref = of.is_file() && path.extension().is_none_or(|end| end != "lock");
+        files.extend(is_ref.then(|| path.to_owned()));
+    })?;
+    let mut all = BTreeMap::new();
+    let packed = text_of(&git.join("packed-refs")).unwrap_or_default();
+    for (at, name) in packed.lines().filter_map(|line| line.split_once(' ')).filter(|(at, _)| *at != "#") {
+        all.insert(name.to_owned(), at.to_owned());
+    }
     for file in files {
         let name = file.strip_prefix(git).unwrap_or(&file).to_string_lossy().into_owned();
         let text = text_of(&file).unwrap_or_default();
-        if !text.starts_with("ref: ") {
-            all.push((name, text.trim().to_owned()));
+        if text.starts_with("ref: ") {
+            all.remove(&name);
+        } else {
+            all.insert(name, text.trim().to_owned());
         }
     }
-    let packed = text_of(&git.join("packed-refs")).unwrap_or_default();
-    for (at, name) in packed.lines().filter_map(|line| line.split_once(' ')) {
-        if at != "#" && !all.iter().any(|(loose, _)| loose == name) {
-            all.push((name.to_owned(), at.to_owned()));
-        }
-    }
-    Ok(all)
+    Ok(all.into_iter().collect())
 }
 
 fn text_of(file: &Path) -> Option<String> {
@@ -152,10 +188,7 @@ pub fn gc(layout: &Layout) -> Result<Swept> {
     let mut swept = Swept::default();
     for name in names(&layout.workspaces())? {
         let at = layout.workspaces().join(&name);
-        let is_left = match name.starts_with(NEW) {
-            true => is_free(&at)?,
-            false => name.starts_with(GONE),
-        };
+        let is_left = [NEW, GONE].iter().any(|of| name.starts_with(of)) && is_free(&at)?;
         if is_left && is_removed(&at)? {
             swept.workspaces += 1;
         }
@@ -181,7 +214,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Whether nobody makes it any more.
+/// Whether nobody makes it any more, or removes it.
 fn is_free(at: &Path) -> Result<bool> {
     match Lock::try_take(at.join(throwaway::LOCK)) {
         Ok(lock) => Ok(lock.is_some()),

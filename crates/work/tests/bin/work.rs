@@ -32,8 +32,8 @@ fn main() {
             said(desk.and_then(|desk| desk.harvest(&wish)))
         }
         ["remove", home, task, tip] => {
-            let over = Over::Landed(tip.parse().expect("a commit"));
-            said(remove(&Layout::new(home), &task.parse().expect("a task"), &over))
+            let over = Over::Landed { tip: &tip.parse().expect("a commit"), has: &|_| false };
+            said(remove(&Layout::new(home), &task.parse().expect("a task"), over))
         }
         ["create", home, repo, task] => {
             let wish = Wish {

@@ -13,7 +13,7 @@ use netsky_model::task::{Actor, Change, Draft, Event, How, State, Title};
 use netsky_model::witness::Nobody;
 use netsky_work::Error;
 use netsky_work::git::{Git, Sha};
-use netsky_work::harvest::{Outcome, harvest};
+use netsky_work::harvest::harvest;
 use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
 use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
@@ -21,40 +21,40 @@ use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, meanwhile, task};
 
 /// A home with a record, and the owner's board of it.
-fn bench() -> (Bench, Board) {
+pub(crate) fn bench() -> (Bench, Board) {
     let bench = Bench::new();
     Dir::create(bench.layout.record()).expect("made");
     let board = Board::new(&bench.layout, Actor::Keeper(Sender::owner()));
     (bench, board)
 }
 
-fn draft(id: &str, repo: &Path) -> Draft {
+pub(crate) fn draft(id: &str, repo: &Path) -> Draft {
     let title = Title::try_from("work".to_owned()).expect("a title");
     let repo = Some(repo.to_str().expect("text").to_owned());
     Draft { id: Some(task(id)), repo, ..Draft::new(title) }
 }
 
 /// Has the owner's desk do something.
-fn desk<T>(bench: &Bench, act: impl FnOnce(&Desk<'_>) -> T) -> T {
+pub(crate) fn desk<T>(bench: &Bench, act: impl FnOnce(&Desk<'_>) -> T) -> T {
     let bus = Bus::open(&bench.layout, &Nobody);
     let actor = Actor::Keeper(Sender::owner());
     act(&Desk::open(&bench.layout, &bus, HELPER.as_ref(), actor).expect("it opens"))
 }
 
 /// A desk of a process of its own lands a task.
-fn land(bench: &Bench, id: &str, fault: &str) -> Command {
+pub(crate) fn land(bench: &Bench, id: &str, fault: &str) -> Command {
     let mut command = Command::new(HELPER);
     command.args(["land", bench.layout.home().to_str().expect("text"), id]);
     command.env("NETSKY_FAULT", fault).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn facts(bench: &Bench, kind: &str) -> usize {
+pub(crate) fn facts(bench: &Bench, kind: &str) -> usize {
     let facts = netsky_ledger::facts(&bench.layout).expect("the record reads");
     facts.iter().filter(|fact| fact.kind == kind).count()
 }
 
-fn state(board: &Board, id: &str) -> State {
+pub(crate) fn state(board: &Board, id: &str) -> State {
     board.get(&task(id)).expect("reads").expect("a task").state
 }
 
@@ -181,7 +181,7 @@ fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
         let is_kept = || {
             desk(&bench, |desk| {
                 let removed = desk.remove_workspace(&task("t1"), false);
-                assert!(matches!(removed, Err(Error::NotLanded(_))), "{put:?}: {removed:?}");
+                assert!(matches!(removed, Err(Error::NotLanded(..))), "{put:?}: {removed:?}");
                 assert!(desk.sweep_workspaces().expect("swept").1.is_empty(), "{put:?}");
             });
         };
@@ -198,30 +198,64 @@ fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
 }
 
 #[test]
-fn i9_work_lands_where_its_task_says_or_not_at_all() {
+fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told() {
     let (bench, board) = bench();
-    git(&bench.repo, &["branch", "release"]);
-    let other = bench.temp.path().join("other");
-    git(
-        bench.temp.path(),
-        &["clone", "-q", bench.repo.to_str().expect("text"), other.to_str().expect("text")],
-    );
-    let other = other.to_str().expect("text").to_owned();
-    let changes = [
-        Change { main: Some("release".into()), ..Change::default() },
-        Change { repo: Some(other), ..Change::default() },
-    ];
-    let main = bench.main();
-    for (id, change) in ["t1", "t2"].into_iter().zip(changes) {
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    commit(&bench.repo, "c", "of the owner\n", "meanwhile");
+    git(&clone, &["fetch", "-q"]);
+    git(&clone, &["branch", "-q", "-f", "main", "origin/main"]);
+    commit(&clone, "d", "new\n", "first");
+    let half = head(&clone, "HEAD");
+    git(&clone, &["branch", "half"]);
+    commit(&clone, "d", "newer\n", "second");
+    desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed"));
+    git(&clone, &["fetch", "-q"]);
+    fs::write(clone.join(".git/refs/heads/x.lock"), "").expect("written");
+    match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
+        Err(Error::NotLanded(_, what)) => assert_eq!(what, format!("refs/heads/half is at {half}")),
+        other => panic!("{other:?}"),
+    }
+    let has_landed = || desk(&bench, |desk| desk.workspaces(None).expect("listed")[0].has_landed);
+    assert!(!has_landed());
+    git(&clone, &["branch", "-q", "-D", "half"]);
+    let beside = bench.temp.path().join("beside");
+    git(&clone, &["worktree", "add", "-q", "--detach", beside.to_str().expect("text")]);
+    commit(&beside, "idea", "of its own\n", "an idea");
+    assert!(!has_landed(), "a linked checkout has more");
+    git(&clone, &["worktree", "remove", beside.to_str().expect("text")]);
+    assert!(has_landed());
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+}
+
+#[test]
+fn i9_a_workspace_that_cannot_be_removed_keeps_no_other() {
+    let (bench, board) = bench();
+    for id in ["t1", "t2"] {
         board.create(draft(id, &bench.repo)).expect("a task");
         commit(&bench.workspace(id), id, "new\n", "first");
-        board.act(&task(id), Event::Updated(Box::new(change))).expect("the owner's");
-        let came =
-            desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task(id))).expect("asked"));
-        let Outcome::Refused(why) = came.outcome else { panic!("{id}: {:?}", came.outcome) };
-        assert!(why.contains("by now") && why.contains("workspace remove"), "{why}");
-        assert_eq!(bench.main(), main);
+        desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task(id))).expect("landed"));
     }
+    let lock = bench.layout.workspace(&task("t1")).join("lock");
+    fs::remove_file(&lock).expect("gone");
+    fs::create_dir(&lock).expect("made");
+    assert!(desk(&bench, |desk| desk.sweep_workspaces()).is_err());
+    assert!(bench.layout.workspace(&task("t1")).exists() && !bench.layout.workspace(&task("t2")).exists());
+}
+
+#[test]
+fn i9_a_harvest_whose_task_another_one_closed_meanwhile_says_that_it_has_landed() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let output = meanwhile(land(&bench, "t1", "work.landing.started=stop"), || {
+        desk(&bench, |desk| {
+            desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed");
+            desk.remove_workspace(&task("t1"), false).expect("removed");
+        });
+    });
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(&format!("AlreadyLanded {{ sha: {:?} }}", bench.main())), "{said}");
 }
 
 #[test]
@@ -245,7 +279,7 @@ fn i9_the_workspace_of_work_that_the_owner_brought_to_main_may_go() {
         assert!(state(&board, "t1").is_closed(), "{by_hand:?}");
         let more = commit(&clone, "e", "more\n", "second");
         let kept = desk(&bench, |desk| desk.remove_workspace(&task("t1"), false));
-        assert!(matches!(kept, Err(Error::NotLanded(_))), "{by_hand:?}: {more} has not");
+        assert!(matches!(kept, Err(Error::NotLanded(..))), "{by_hand:?}: {more} has not");
         git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
         assert_eq!(
             desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1),
@@ -299,9 +333,14 @@ fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
         let folder = Dir::open(bench.layout.workspaces()).expect("there");
         let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".gone-"));
         commit(&folder.path().join(gone.expect("it is going")).join("repo"), "e", "more\n", "second");
+        let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+        assert_eq!((swept.0.workspaces, facts(&bench, "workspace.removed")), (0, 0), "somebody is at it");
     });
     let more = head(&bench.layout.workspace(&task("t1")).join("repo"), "HEAD");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{:?}", Removed::HasMore(Some(more))));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout).trim(),
+        format!("{:?}", Removed::HasMore(format!("refs/heads/task/t1 is at {more}")))
+    );
 }
 
 #[test]
@@ -429,7 +468,7 @@ fn a8_no_workspace_is_made_of_one() {
     };
     let made = workspace::create(&bench.layout, &Git::find().expect("git"), &wish);
     assert!(matches!(made, Err(Error::Within { .. })), "{made:?}");
-    let removed = workspace::remove(&bench.layout, &task("t1"), &Over::Forced);
+    let removed = workspace::remove(&bench.layout, &task("t1"), Over::Forced);
     assert_eq!(removed.expect("removed"), Removed::Gone);
 }
 

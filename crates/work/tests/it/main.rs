@@ -11,6 +11,7 @@ mod locks;
 mod names;
 mod outcomes;
 mod owners;
+mod places;
 mod race;
 mod reverts;
 mod support;

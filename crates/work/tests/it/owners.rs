@@ -136,7 +136,7 @@ fn a_repository_that_keeps_its_refs_in_tables_lands() {
         .output()
         .expect("git runs");
     if !made.status.success() {
-        // A git before 2.45 knows none.
+        eprintln!("skipped: a git before 2.45 keeps no refs in tables");
         return;
     }
     commit(&bench.repo, "a", "one\n", "first");
@@ -147,19 +147,6 @@ fn a_repository_that_keeps_its_refs_in_tables_lands() {
     commit(&job.workspace, "e", "more\n", "second");
     assert_eq!(landed(harvest(&job).expect("an outcome")).tree, Tree::Moved);
     bench.assert_whole();
-}
-
-#[test]
-fn t19_main_that_is_another_branchs_name_is_refused() {
-    let bench = Bench::new();
-    git(&bench.repo, &["branch", "-m", "main", "trunk"]);
-    git(&bench.repo, &["symbolic-ref", "refs/heads/main", "refs/heads/trunk"]);
-    let before = head(&bench.repo, "trunk");
-    match harvest(&job(&bench, "t1", &bench.repo)).expect("an outcome") {
-        Outcome::Refused(why) => assert!(why.contains("another name of refs/heads/trunk"), "{why}"),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(head(&bench.repo, "trunk"), before);
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn t19_what_the_owner_dropped_from_main_does_not_come_back_with_a_branch_that_be
     let mut job = bench.job("t1");
     job.base = Some(base.clone());
     match harvest(&job).expect("an outcome") {
-        Outcome::Refused(why) => assert!(why.contains("no more") && why.contains("rebase --onto"), "{why}"),
+        Outcome::Refused(why) => assert!(why.contains("has not") && why.contains("rebase --onto"), "{why}"),
         other => panic!("{other:?}"),
     }
     // As is said there.
@@ -170,4 +170,53 @@ fn t19_what_the_owner_dropped_from_main_does_not_come_back_with_a_branch_that_be
     landed(harvest(&job).expect("an outcome"));
     assert!(bench.repo.join("d").exists() && !bench.repo.join("leak").exists());
     bench.assert_whole();
+}
+
+#[test]
+fn t19_a_trailer_of_the_owners_that_goes_on_in_a_second_line_stops_nothing() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "of the agent\n", "work");
+    commit(
+        &bench.repo,
+        "c",
+        "of the owner\n",
+        "by hand\n\nHarvest-Task: t1\n and more\nHarvest-Source: none\n",
+    );
+    landed(bench.harvest("t1"));
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_what_was_reverted_and_made_anew_and_fits_no_more_is_a_conflict_and_has_not_landed() {
+    for (reverted, is_more) in [(2, false), (2, true), (1, false), (1, true)] {
+        for mode in [Mode::Pick, Mode::Squash, Mode::Merge] {
+            let bench = Bench::new();
+            let clone = bench.workspace("t1");
+            if reverted == 2 {
+                commit(&clone, "d", "one\n", "first");
+            }
+            commit(&clone, "d", "one\ntwo\n", "second");
+            landed(bench.harvest("t1"));
+            git(&bench.repo, &["rm", "-q", "d"]);
+            git(&bench.repo, &["commit", "-q", "-m", "taken back"]);
+            if reverted == 1 {
+                commit(&bench.repo, "d", "of the owner\n", "otherwise");
+            }
+            git(&clone, &["commit", "-q", "--amend", "-m", "again"]);
+            if is_more {
+                commit(&clone, "e", "more\n", "third");
+            }
+            let (mut job, main) = (bench.job("t1"), bench.main());
+            job.mode = mode;
+            let came = harvest(&job).expect("an outcome");
+            if (reverted, mode) == (2, Mode::Merge) {
+                // The whole of a branch fits where nothing is left of it.
+                landed(came);
+                assert_eq!(git(&bench.repo, &["show", "main:d"]), "one\ntwo");
+                continue;
+            }
+            assert!(matches!(came, Outcome::Conflict { .. }), "{reverted} {is_more} {mode:?}: {came:?}");
+            assert_eq!(bench.main(), main);
+        }
+    }
 }

@@ -97,7 +97,7 @@ fn a8_a_large_workspace_shares_packs_by_name_and_outlives_the_others() {
     git(&one, &["gc", "--quiet", "--prune=now"]);
     git(&one, &["reflog", "expire", "--expire=now", "--all"]);
     git(&other, &["fsck", "--strict", "--full"]);
-    assert_eq!(remove(&bench.layout, &task("t1"), &Over::Forced).expect("removed"), Removed::Gone);
+    assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("removed"), Removed::Gone);
     fs::remove_dir_all(bench.layout.mirrors()).expect("gone");
     git(&other, &["fsck", "--strict", "--full"]);
     commit(&other, "e", "new\n", "second");
@@ -149,8 +149,11 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     commit(&clone, "d", "new\n", "first");
     let came = landed(bench.harvest("t1"));
     let later = commit(&clone, "d", "newer\n", "second");
-    let over = Over::Landed(came.tip);
-    assert_eq!(remove(&bench.layout, &task("t1"), &over).expect("looked"), Removed::HasMore(Some(later)));
+    let over = Over::Landed { tip: &came.tip, has: &|_| false };
+    assert_eq!(
+        remove(&bench.layout, &task("t1"), over).expect("looked"),
+        Removed::HasMore(format!("refs/heads/task/t1 is at {later}"))
+    );
     let came = landed(bench.harvest("t1"));
     git(&clone, &["pack-refs", "--all"]);
     // A tool shut a folder.
@@ -160,12 +163,12 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     let mut mode = fs::metadata(&shut).expect("seen").permissions();
     mode.set_readonly(true);
     fs::set_permissions(&shut, mode).expect("set");
-    let over = Over::Landed(came.tip);
-    assert_eq!(remove(&bench.layout, &task("t1"), &over).expect("removed"), Removed::Gone);
-    assert_eq!(remove(&bench.layout, &task("t1"), &Over::Forced).expect("looked"), Removed::NotThere);
+    let over = Over::Landed { tip: &came.tip, has: &|_| false };
+    assert_eq!(remove(&bench.layout, &task("t1"), over).expect("removed"), Removed::Gone);
+    assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("looked"), Removed::NotThere);
     assert!(matches!(bench.harvest("t1"), Outcome::Refused(_)));
     commit(&bench.workspace("t1"), "e", "new\n", "third");
-    assert_eq!(remove(&bench.layout, &task("t1"), &Over::Forced).expect("removed"), Removed::Gone);
+    assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("removed"), Removed::Gone);
     let swept = gc(&bench.layout).expect("swept");
     assert_eq!((swept.workspaces, swept.scratch, swept.mirrors), (0, 0, 1));
     bench.workspace("t2");

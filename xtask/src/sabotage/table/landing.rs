@@ -22,7 +22,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a closed task's landing is finished by a repeat",
         "T19",
         HARVEST,
-        ("return if wish.is_dry {", "return if !wish.is_dry {"),
+        (
+            "let said = said(&main, Outcome::AlreadyLanded { sha });\n                return if wish.is_dry {",
+            "let said = said(&main, Outcome::AlreadyLanded { sha });\n                return if !wish.is_dry {",
+        ),
         KILLS,
     ),
     of_verbs(
@@ -101,8 +104,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9",
         "crates/work/src/landing/workspaces.rs",
         (
-            "            (true, _) => Over::Forced,\n",
-            "            (_, Some(_)) => Over::Forced,\n            (true, None) => Over::Forced,\n",
+            "            (true, _) => workspace::remove(",
+            "            (_, Some(_)) => workspace::remove(self.layout, id, Over::Forced),\n            (true, None) => workspace::remove(",
         ),
         "landing::workspaces::i9_a_workspace_goes_when_it_has_landed_or_by_force",
     ),

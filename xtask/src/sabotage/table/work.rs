@@ -7,7 +7,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a file that was only touched stops no harvest",
         "T19",
         "crates/work/src/harvest/checkout.rs",
-        ("        self.repo.fill(&[\"update-index\", \"-q\", \"--ignore-submodules\", \"--refresh\"])?;\n", ""),
+        (
+            "        self.repo.fill(&[\"update-index\", \"-q\", \"--ignore-submodules\", \"--refresh\"])?;\n",
+            "",
+        ),
         "outcomes::t19_files_that_were_only_touched_are_not_changed_and_follow",
     ),
     of_work(
@@ -131,16 +134,20 @@ pub(super) const ROWS: &[Safeguard] = &[
         "one harvest a repository",
         "A9",
         "crates/work/src/harvest/target.rs",
-        ("let Some(own) = Lock::take_within(own, patience)? else { return Ok(None) };
-        Ok(Lock::of_folder_within(self.repo.dir(), patience)?.map(|all| [own, all]))", "let Some(own) = Lock::take_within(own.with_extension(job.task.as_str()), patience)? else { return Ok(None) };
-        Ok(Lock::take_within(own.path().with_extension(format!(\"{}-all\", job.task)), patience)?.map(|all| [own, all]))"),
+        (
+            "Ok(Lock::of_folder_within(self.repo.dir(), rest)?.map(|all| [own, all]))",
+            "drop(own);\n        let own = |what: &str| Lock::take_within(job.layout.harvests().join(format!(\"{}-{what}\", job.task)), rest);\n        Ok(own(\"own\")?.zip(own(\"all\")?).map(|(own, all)| [own, all]))",
+        ),
         "race::a9_eight_harvests_that_race_land_their_own_each_once",
     ),
     of_work(
         "main moves from what it was picked on",
         "T19",
         "crates/work/src/git/repo.rs",
-        ("let old_text = old.map_or(none.as_str(), Sha::as_str);", "let now = self.commit(name.as_str())?;\n        let old_text = now.as_ref().or(old).map_or(none.as_str(), Sha::as_str);"),
+        (
+            "let old_text = old.map_or(none.as_str(), Sha::as_str);",
+            "let now = self.commit(name.as_str())?;\n        let old_text = now.as_ref().or(old).map_or(none.as_str(), Sha::as_str);",
+        ),
         "kills::a9_t19_main_that_moves_at_the_last_moment_is_never_lost",
     ),
     of_work(
@@ -161,21 +168,30 @@ pub(super) const ROWS: &[Safeguard] = &[
         "files of another branch do not follow",
         "T19",
         "crates/work/src/harvest/checkout.rs",
-        ("        Ok(false) => Ok(Some(Not::Elsewhere)),\n        Err(error) => Err(error),\n", "        Ok(false) | Err(_) => Ok(None),\n"),
+        (
+            "        Ok(false) => Ok(Some(Not::Elsewhere)),\n        Err(error) => Err(error),\n",
+            "        Ok(false) | Err(_) => Ok(None),\n",
+        ),
         "switches::t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_lands",
     ),
     of_work(
         "main does not move under a rebase of it",
         "T19",
         "crates/work/src/harvest/checkout.rs",
-        ("if let Some(files) = target.rebase_of(&job.main)? {", "if let Some(files) = target.rebase_of(&job.main)?.filter(|_| job.is_dry) {"),
+        (
+            "if let Some(files) = target.rebase_of(&job.main)? {",
+            "if let Some(files) = target.rebase_of(&job.main)?.filter(|_| job.is_dry) {",
+        ),
         "switches::t19_main_does_not_move_under_a_rebase_of_it",
     ),
     of_work(
         "main does not move under a rebase that begins later",
         "T19",
         "crates/work/src/harvest/land.rs",
-        ("if let Some(dirty) = target.rebase_of(&job.main)? {", "if let Some(dirty) = target.rebase_of(&job.main)?.filter(|_| job.is_dry) {"),
+        (
+            "if let Some(dirty) = target.rebase_of(&job.main)? {",
+            "if let Some(dirty) = target.rebase_of(&job.main)?.filter(|_| job.is_dry) {",
+        ),
         "switches::t19_main_does_not_move_under_a_rebase_that_began_while_the_gate_ran",
     ),
     of_work(
@@ -196,7 +212,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a dead harvest's gits are ended first",
         "T19",
         "crates/work/src/harvest/run.rs",
-        ("    sweep::sweep_marked_trees(MARK, &target.key, SWEEP)?;\n", "    let _ = (MARK, SWEEP, sweep::marked);\n"),
+        (
+            "    sweep::sweep_marked_trees(MARK, &target.key, SWEEP)?;\n",
+            "    let _ = (MARK, SWEEP, sweep::marked);\n",
+        ),
         "kills::t19_what_a_dead_harvest_left_running_is_ended_before_the_next_begins",
     ),
     of_work(
@@ -238,7 +257,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "nothing lands on files that are behind",
         "T19",
         "crates/work/src/harvest/run.rs",
-        ("if let Some(behind) = clear(job, &target)? {", "if let Some(behind) = clear(job, &target)?.filter(|_| false) {"),
+        (
+            "if let Some(behind) = clear(job, &target)? {",
+            "if let Some(behind) = clear(job, &target)?.filter(|_| false) {",
+        ),
         "behind::t19_nothing_lands_on_files_that_are_behind_and_they_follow_once_they_can",
     ),
     of_work(
@@ -273,7 +295,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "few objects that are too many files are refused",
         "A12",
         "crates/work/src/harvest/source.rs",
-        ("    if is_endless(&repo, tip.as_str())? &&", "    if job.mode == super::job::Mode::Merge && is_endless(&repo, tip.as_str())? &&"),
+        (
+            "    if is_endless(&repo, tip.as_str())? &&",
+            "    if job.mode == super::job::Mode::Merge && is_endless(&repo, tip.as_str())? &&",
+        ),
         "hostile::a12_few_objects_that_are_too_many_files_do_not_land",
     ),
     Safeguard {
@@ -301,11 +326,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "reverts::t19_what_landed_and_was_reverted_is_work_again",
     ),
     of_work(
-        "what was there and was changed since stops nothing",
+        "what was reverted and made anew has not landed where it fits no more",
         "T19",
         "crates/work/src/harvest/pick.rs",
-        ("            Err(_) if *was_there => continue,\n", ""),
-        "reverts::t19_what_landed_without_us_and_was_changed_since_has_landed",
+        (
+            "            Err(files) => return Ok(Picked::Conflict { commit: commit.clone(), files }),",
+            "            Err(_) => continue,",
+        ),
+        "reverts::t19_what_was_reverted_and_made_anew_and_fits_no_more_is_a_conflict_and_has_not_landed",
     ),
     of_work(
         "workspaces share no file",
@@ -359,7 +387,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a workspace with more than landed stays",
         "T19",
         "crates/work/src/workspace/remove.rs",
-        ("tip.as_ref() != Some(landed) || own.iter().any(is_more);", "tip.is_none() || own.is_empty() && own.iter().any(is_more);"),
+        ("own.find(|(_, at)| !is_kept(at))?;", "own.find(|(_, at)| !is_kept(at) && at.is_empty())?;"),
         "workspaces::a_workspace_goes_when_it_has_landed_or_by_force",
     ),
     Safeguard {
@@ -393,7 +421,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a repository that git refuses is not one where nothing landed",
         "T19",
         "crates/work/src/git/repo.rs",
-        ("            1 => Ok(None),\n", "            1 | 128 => Ok(None),\n"),
+        (
+            "            1 => Ok(None),\n            _ => told.well(\"rev-parse\")",
+            "            1 | 128 => Ok(None),\n            _ => told.well(\"rev-parse\")",
+        ),
         "owners::a_repository_that_git_refuses_is_an_error_and_not_one_where_nothing_landed",
     ),
     of_work(

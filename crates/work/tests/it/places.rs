@@ -1,0 +1,186 @@
+//! Where work lands: where its task says, on the branch that a name stands for, and beside other homes.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use netsky_disk::fs::Dir;
+use netsky_disk::layout::Layout;
+use netsky_model::task::{Change, Event};
+use netsky_work::harvest::{Outcome, Tree, harvest};
+use netsky_work::landing::Wish;
+
+use crate::desk::{bench, desk, draft, facts, land, state};
+use crate::support::{Bench, command, commit, git, head, landed, task};
+
+/// Makes `main` another name of a branch that is checked out.
+fn alias(repo: &Path, is_link: bool) {
+    git(repo, &["branch", "-m", "main", "trunk"]);
+    if is_link {
+        symlink("refs/heads/trunk", repo.join(".git/refs/heads/main")).expect("made");
+    } else {
+        git(repo, &["symbolic-ref", "refs/heads/main", "refs/heads/trunk"]);
+    }
+}
+
+/// A repository whose refs are in tables; none where git knows no such.
+fn tables(at: &Path) -> bool {
+    fs::create_dir(at).expect("made");
+    let args = ["init", "-q", "-b", "main", "--template=", "--ref-format=reftable"];
+    let made = command(at).args(args).output().expect("git runs");
+    if !made.status.success() {
+        eprintln!("skipped: this git keeps no refs in tables");
+        return false;
+    }
+    commit(at, "a", "one\n", "first");
+    true
+}
+
+#[test]
+fn i9_work_lands_where_its_task_says_or_not_at_all() {
+    let (bench, board) = bench();
+    git(&bench.repo, &["branch", "release"]);
+    let other = bench.temp.path().join("other");
+    git(
+        bench.temp.path(),
+        &["clone", "-q", bench.repo.to_str().expect("text"), other.to_str().expect("text")],
+    );
+    let other = other.to_str().expect("text").to_owned();
+    let changes = [
+        Change { main: Some("release".into()), ..Change::default() },
+        Change { repo: Some(other), ..Change::default() },
+    ];
+    let mut main = bench.main();
+    for (id, change) in ["t1", "t2"].into_iter().zip(changes) {
+        board.create(draft(id, &bench.repo)).expect("a task");
+        commit(&bench.workspace(id), id, "new\n", "first");
+        board.act(&task(id), Event::Updated(Box::new(change))).expect("the owner's");
+        let came = desk(&bench, |desk| desk.harvest(&Wish::of(&task(id))).expect("asked"));
+        let Outcome::Refused(why) = came.outcome else { panic!("{id}: {:?}", came.outcome) };
+        assert!(why.contains("by now") && why.contains("takes that back"), "{why}");
+        assert_eq!(bench.main(), main);
+        // As is said there.
+        let back = if id == "t1" {
+            Change { main: Some("main".into()), ..Change::default() }
+        } else {
+            Change { repo: Some(bench.remote().to_string()), ..Change::default() }
+        };
+        board.act(&task(id), Event::Updated(Box::new(back))).expect("the owner's");
+        let came = desk(&bench, |desk| desk.harvest(&Wish::of(&task(id))).expect("asked"));
+        assert!(matches!(came.outcome, Outcome::Landed(_)), "{id}: {:?}", came.outcome);
+        main = bench.main();
+    }
+}
+
+#[test]
+fn t19_fm_harvest_kill_what_a_dead_one_landed_has_landed_wherever_the_task_says_by_then() {
+    let (bench, board) = bench();
+    git(&bench.repo, &["branch", "release"]);
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    land(&bench, "t1", "work.land.moved=kill").output().expect("it starts");
+    let change = Change { main: Some("release".into()), ..Change::default() };
+    board.act(&task("t1"), Event::Updated(Box::new(change))).expect("the owner's");
+    let came = desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("asked"));
+    assert_eq!(came.outcome, Outcome::AlreadyLanded { sha: bench.main() });
+    assert!(state(&board, "t1").is_closed() && facts(&bench, "harvest.landed") == 1);
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_main_that_is_another_branchs_name_moves_that_one_with_its_files() {
+    for in_tables in [false, true] {
+        let (mut bench, board) = bench();
+        if in_tables {
+            bench.repo = bench.temp.path().join("tables");
+            if !tables(&bench.repo) {
+                continue;
+            }
+        }
+        alias(&bench.repo, false);
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let clone = desk(&bench, |desk| desk.create_workspace(&task("t1"), None).expect("made"));
+        commit(&clone.workspace.folder(&bench.layout), "d", "new\n", "first");
+        // By either name.
+        for name in ["main", "trunk"] {
+            let change = Change { main: Some(name.into()), ..Change::default() };
+            board.act(&task("t1"), Event::Updated(Box::new(change))).expect("the owner's");
+        }
+        let came = desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("asked"));
+        let landed = landed(came.outcome);
+        assert_eq!((landed.tree, landed.sha), (Tree::Moved, head(&bench.repo, "refs/heads/trunk")));
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_a_name_that_is_another_branchs_is_no_place_to_land_by_itself() {
+    for (is_link, in_tables) in [(false, false), (true, false), (false, true)] {
+        let mut bench = Bench::new();
+        if in_tables {
+            bench.repo = bench.temp.path().join("tables");
+            if !tables(&bench.repo) {
+                continue;
+            }
+        }
+        let clone = bench.workspace("t1");
+        alias(&bench.repo, is_link);
+        commit(&clone, "d", "new\n", "first");
+        match bench.harvest("t1") {
+            Outcome::Refused(why) => assert!(why.contains("another name of refs/heads/trunk"), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn t19_an_empty_folder_that_git_left_beside_a_packed_main_stops_nothing() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    git(&bench.repo, &["pack-refs", "--all"]);
+    let refused = command(&bench.repo).args(["branch", "main/x"]).output().expect("git runs");
+    assert!(!refused.status.success() && bench.repo.join(".git/refs/heads/main").is_dir());
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+    bench.assert_whole();
+}
+
+#[test]
+fn i9_fm_harvest_kill_of_another_homes_dead_landing_is_said_whose_it_is() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.moved=kill")]);
+    let other = Layout::new(bench.temp.path().join("other"));
+    Dir::create(other.state()).expect("a home");
+    let mut job = bench.job("t1");
+    job.layout = other;
+    job.patience = Duration::from_millis(200);
+    match harvest(&job).expect("an outcome") {
+        Outcome::Refused(why) => assert!(why.contains(&bench.layout.home().display().to_string()), "{why}"),
+        came => panic!("{came:?}"),
+    }
+    assert!(matches!(bench.harvest("t1"), Outcome::AlreadyLanded { .. }));
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_what_is_no_file_that_was_cut_off_stays() {
+    let text = "a line that lands\n".repeat(9);
+    for what in ["a link", "another mode"] {
+        let bench = Bench::new();
+        commit(&bench.workspace("t1"), "d", &text, "first");
+        bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.moved=kill")]);
+        let at = bench.repo.join("d");
+        if what == "a link" {
+            fs::write(bench.temp.path().join("mine"), &text[..20]).expect("written");
+            symlink(bench.temp.path().join("mine"), &at).expect("made");
+        } else {
+            fs::write(&at, &text).expect("written");
+            fs::set_permissions(&at, fs::Permissions::from_mode(0o755)).expect("set");
+        }
+        let before = fs::symlink_metadata(&at).expect("there").permissions();
+        let said = bench.harvest("t1");
+        assert!(matches!(said, Outcome::Behind { .. }), "{what}: {said:?}");
+        assert_eq!(fs::symlink_metadata(&at).expect("there").permissions(), before, "{what}");
+    }
+}
