@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use netsky_disk::env;
 use netsky_disk::spawn::{Ended, Keep, Leaves, Program};
+use netsky_model::id::AgentId;
 use netsky_model::render;
 
 pub(crate) use commit::RawCommit;
@@ -81,6 +82,14 @@ impl Identity {
             }
         }
         Ok(Identity { name: name.trim().to_owned(), email: email.trim().to_owned() })
+    }
+
+    /// An agent's.
+    ///
+    /// # Errors
+    /// None that an agent's id could make.
+    pub fn of_agent(agent: &AgentId) -> std::result::Result<Identity, BadName> {
+        Identity::new(agent.as_str(), &format!("{agent}@netsky"))
     }
 
     /// The name.
@@ -341,7 +350,12 @@ fn telling(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let lines: Vec<&str> = said.split(['\n', '\r']).filter(|line| !line.trim().is_empty()).collect();
     let starts = |start: &str| lines.iter().find(|line| line.starts_with(start)).copied();
-    let line = starts("fatal:")
+    // Of a push that is refused git says why in a line of the ref, and at the end only that it is.
+    let line = lines
+        .iter()
+        .find(|line| line.starts_with(" ! ["))
+        .copied()
+        .or_else(|| starts("fatal:"))
         .or_else(|| starts("remote: error:"))
         .or_else(|| starts("error:"))
         .or(lines.last().copied())
@@ -365,6 +379,8 @@ mod tests {
         assert_eq!(line, "fatal: bad \u{fffd}31m name");
         assert!(telling(&[b'x'; 5000]).len() <= SAID);
         assert_eq!(telling(b"\n \n"), "nothing");
+        let refused = b"To /x\n ! [remote rejected] main -> main (hook declined)\nerror: failed to push\n";
+        assert_eq!(telling(refused), "! [remote rejected] main -> main (hook declined)");
     }
 
     #[test]

@@ -36,6 +36,9 @@ pub struct Landing {
     pub tip: Sha,
     /// How many commits.
     pub commits: usize,
+    /// The commits of the branch that have landed, by this landing and by those before it.
+    #[serde(default)]
+    pub sources: Vec<Sha>,
     /// What the gate was shut in by; none if there is no gate.
     pub gate: Option<Shut>,
 }
@@ -48,7 +51,8 @@ impl Landing {
         gate: Option<Shut>,
     ) -> Landing {
         let (task, main) = (job.task.clone(), job.main.clone());
-        Landing { v: 1, task, main, old: old.clone(), sha: sha.clone(), tip: tip.clone(), commits, gate }
+        let (old, sha, tip) = (old.clone(), sha.clone(), tip.clone());
+        Landing { v: 1, task, main, old, sha, tip, commits, sources: Vec::new(), gate }
     }
 
     /// One that is there and that no harvest of ours made.
@@ -57,8 +61,11 @@ impl Landing {
     }
 
     /// Keep it before `main` moves, with the one that `main` has.
-    pub(super) fn keep(self, job: &Job) -> Result<()> {
-        let kept = Kept { before: landing(job)?, last: self };
+    pub(super) fn keep(mut self, job: &Job, sources: impl Iterator<Item = Sha>) -> Result<()> {
+        let before = landing(job)?;
+        let earlier = before.iter().flat_map(|before| before.sources.iter().cloned());
+        self.sources = earlier.chain(sources).collect();
+        let kept = Kept { before, last: self };
         Ok(state::write_json(job.layout.landing(&job.task), &kept)?)
     }
 
@@ -81,16 +88,15 @@ impl Landing {
     }
 }
 
-/// Whether `main` has a commit.
+/// Whether the owner's repository keeps a commit, on whatever branch.
 ///
 /// # Errors
 /// The repository is not there, or git fails.
-pub fn is_on_main(job: &Job, sha: &Sha) -> Result<bool> {
+pub fn is_kept(job: &Job, sha: &Sha) -> Result<bool> {
     let repo = owners(job)?;
-    let (Some(main), Some(_)) = (repo.commit(job.main.as_str())?, repo.commit(sha.as_str())?) else {
-        return Ok(false);
-    };
-    repo.is_before(sha, &main)
+    let Some(commit) = repo.commit(sha.as_str())? else { return Ok(false) };
+    let args = ["rev-list", "--max-count=1", commit.as_str(), "--not", "--all"];
+    Ok(repo.ask(&args, &[])?.is_empty())
 }
 
 /// The files that are not the same in two commits, as plain text.

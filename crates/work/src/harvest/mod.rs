@@ -22,7 +22,7 @@ mod touched;
 mod way;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
-pub use mark::{Landing, is_on_main, landing};
+pub use mark::{Landing, is_kept, landing};
 pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
 pub(crate) use target::{Target, owners};

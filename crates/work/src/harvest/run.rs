@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use netsky_disk::lock::Lock;
 use netsky_disk::{sweep, throwaway};
+use netsky_model::id::Sender;
+use netsky_model::task::{Actor, How, State};
 
 use super::job::{Job, Landed, Outcome};
 use super::mark::Landing;
@@ -13,6 +15,7 @@ use super::target::{MARK, SWEEP, Target};
 use super::{checkout, land, note, source};
 use crate::gate::{self, Verdict};
 use crate::git::Sha;
+use crate::task::Board;
 use crate::{Error, Result};
 
 /// Longest that a clone may take to hand over its branch: less than others wait for the lock of the repository.
@@ -147,7 +150,11 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
     if job.is_dry {
         return Ok(Some(Outcome::WouldLand { commits: picked.len(), gate: shut }));
     }
-    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job)?;
+    if let Some(why) = unwanted(job)? {
+        return Ok(Some(Outcome::Refused(why)));
+    }
+    let sources = work.commits.iter().map(|piece| piece.commit.clone());
+    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job, sources)?;
     match land::land(job, target, scratch, main, &new)? {
         land::Came::Landed(tree) => Ok(Some(Outcome::Landed(Landed {
             sha: new,
@@ -159,4 +166,13 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
         land::Came::Dirty(files) => Ok(Some(Outcome::DirtyMain { files })),
         land::Came::Moved => Ok(None),
     }
+}
+
+/// Why a task is wanted no more: who said so while the gate ran was told that it is so.
+fn unwanted(job: &Job) -> Result<Option<String>> {
+    let task = Board::new(&job.layout, Actor::Keeper(Sender::owner())).get(&job.task)?;
+    Ok(match task.map(|task| task.state) {
+        Some(State::Closed { how: How::Dropped, .. }) => Some("the task was dropped meanwhile".to_owned()),
+        _ => None,
+    })
 }

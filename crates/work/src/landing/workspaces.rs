@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Desk, Wish};
 use crate::git::{Identity, Sha};
-use crate::harvest::{is_on_main, landing};
+use crate::harvest::{Job, Landing, is_kept, landing};
 use crate::workspace::{self, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
@@ -54,13 +54,13 @@ impl Desk<'_> {
         }
         let (repo, main) = self.source(&task)?;
         let agent = agent.cloned().map_or_else(|| self.worker(&task), |agent| Ok(Some(agent)))?;
-        let author = agent.as_ref().map(|agent| Identity::new(agent.as_str(), &format!("{agent}@netsky")));
+        let author = agent.as_ref().map(Identity::of_agent).transpose()?;
         let wish = workspace::Wish {
             task: id.clone(),
             repo,
             main,
             branch: None,
-            author: author.transpose()?,
+            author,
             share_from: workspace::SHARE_FROM,
         };
         let made = match workspace::find(self.layout, id)? {
@@ -74,6 +74,9 @@ impl Desk<'_> {
         let (made, was_there) = made;
         if let Some(why) = self.moved(&task, &made)?.filter(|_| was_there) {
             return Err(Error::Unfit { path: self.layout.workspace(id), why });
+        }
+        if let Some(author) = wish.author.as_ref().filter(|_| was_there) {
+            workspace::set_author(self.layout, id, author)?;
         }
         crate::point("work.workspace.made")?;
         if self
@@ -128,8 +131,7 @@ impl Desk<'_> {
         else {
             return false;
         };
-        let has = |sha: &Sha| is_on_main(&job, sha).unwrap_or(false);
-        workspace::unlanded(self.layout, &workspace.task, &landing.tip, &has).is_none()
+        workspace::unlanded(self.layout, &workspace.task, &kept(&job, &landing)).is_none()
     }
 
     /// Whether somebody works in a task's workspace, or may begin to: what is not committed is seen by nobody else.
@@ -154,12 +156,11 @@ impl Desk<'_> {
             (false, Some(found)) => {
                 let job = self.job(found, &Wish::of(id))?;
                 let none = || Error::NotLanded(id.clone(), "its branch".to_owned());
-                let tip = landing(&job)?.ok_or_else(none)?.tip;
+                let landing = landing(&job)?.ok_or_else(none)?;
                 if self.is_in_use(id)? {
                     return Err(Error::InUse(id.clone()));
                 }
-                let has = |sha: &Sha| is_on_main(&job, sha).unwrap_or(false);
-                workspace::remove(self.layout, id, Over::Landed { tip: &tip, has: &has })
+                workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing)))
             }
         };
         match removed? {
@@ -204,4 +205,9 @@ impl Desk<'_> {
         let swept = workspace::gc(self.layout)?;
         failed.map_or(Ok((swept, gone)), Err)
     }
+}
+
+/// Whether a commit of a workspace has landed, or is the owner's; not where that cannot be seen.
+fn kept(job: &Job, landing: &Landing) -> impl Fn(&Sha) -> bool {
+    move |sha| *sha == landing.tip || landing.sources.contains(sha) || is_kept(job, sha).unwrap_or(false)
 }

@@ -12,6 +12,8 @@ use crate::{Error, Result};
 
 /// How a workspace is called that is not finished.
 pub(super) const NEW: &str = ".new-";
+/// The settings of git beside a clone that say whom its commits are by.
+const AUTHOR: &str = "author";
 
 /// From how many bytes of objects on they are shared with the mirror: below, a copy costs less than a thought.
 pub const SHARE_FROM: u64 = 128 << 20;
@@ -88,6 +90,13 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
     find(layout, &wish.task)?.ok_or_else(|| Error::unfit(&layout.workspace(&wish.task), "it is gone"))
 }
 
+/// Say whom commits in the workspace of that folder are by.
+pub(super) fn write_author(at: &std::path::Path, author: &Identity) -> Result<()> {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
+    let (name, email) = (quoted(author.name()), quoted(author.email()));
+    Ok(state::write(at.join(AUTHOR), format!("[user]\n\tname = {name}\n\temail = {email}\n").as_bytes())?)
+}
+
 /// The clone, on its branch, with the true repository as its origin.
 fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std::path::Path) -> Result<()> {
     let to = at.join(REPO);
@@ -98,9 +107,10 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
         options.push("--no-hardlinks");
     }
     let mut settings = vec!["--config=remote.origin.pushurl=/dev/null".to_owned()];
+    // From its `.git`: it is changed where somebody else goes on with the task, and git is never run in there again.
+    settings.push(format!("--config=include.path=../../{AUTHOR}"));
     if let Some(author) = &wish.author {
-        let (name, email) = (author.name(), author.email());
-        settings.extend([format!("--config=user.name={name}"), format!("--config=user.email={email}")]);
+        write_author(at, author)?;
     }
     options.extend(settings.iter().map(String::as_str));
     // All of it is synced at once when it is whole.

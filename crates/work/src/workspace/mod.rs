@@ -23,7 +23,7 @@ use netsky_model::stamp::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::git::{RefName, Remote, Sha};
+use crate::git::{Identity, RefName, Remote, Sha};
 
 pub use create::{SHARE_FROM, Wish, create};
 pub use remove::{Over, Removed, Swept, gc, leaving, remove};
@@ -79,9 +79,20 @@ impl Bytes {
     }
 }
 
-/// What a task's workspace has beside what landed, which is its branch up to `tip` and what `has` says that the owner has.
-pub fn unlanded(layout: &Layout, task: &TaskId, tip: &Sha, has: &dyn Fn(&Sha) -> bool) -> Option<String> {
-    remove::unlanded(&layout.workspace(task), tip, has)
+/// What a task's workspace has that is kept nowhere else.
+pub fn unlanded(layout: &Layout, task: &TaskId, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
+    remove::unlanded(&layout.workspace(task), is_kept)
+}
+
+/// Whom commits in a task's workspace are by from now on; nothing where it has none.
+///
+/// # Errors
+/// The system refuses.
+pub fn set_author(layout: &Layout, task: &TaskId, author: &Identity) -> Result<()> {
+    match create::write_author(&layout.workspace(task), author) {
+        Err(crate::Error::Disk(e)) if e.is_not_found() => Ok(()),
+        written => written,
+    }
 }
 
 /// Bytes on the disk of a task's workspace, whether or not it reads.

@@ -22,13 +22,8 @@ const MOST: u64 = 64 * 1024 * 1024;
 /// Why a workspace may go.
 #[derive(Clone, Copy)]
 pub enum Over<'a> {
-    /// Its branch has landed.
-    Landed {
-        /// Up to this commit of it.
-        tip: &'a Sha,
-        /// Whether the owner's branch has a commit.
-        has: &'a dyn Fn(&Sha) -> bool,
-    },
+    /// All of it has landed, or is the owner's: whether that is so of a commit.
+    Landed(&'a dyn Fn(&Sha) -> bool),
     /// The owner says so.
     Forced,
 }
@@ -60,7 +55,7 @@ pub fn remove(layout: &Layout, task: &TaskId, over: Over<'_>) -> Result<Removed>
     }
     let more = |at: &Path| match over {
         Over::Forced => None,
-        Over::Landed { tip, has } => unlanded(at, tip, has),
+        Over::Landed(is_kept) => unlanded(at, is_kept),
     };
     if let Some(more) = more(&at) {
         return Ok(Removed::HasMore(more));
@@ -98,7 +93,7 @@ pub fn leaving(layout: &Layout) -> Result<Vec<TaskId>> {
 }
 
 /// What a workspace has that did not land: a name of a commit that is kept nowhere else.
-pub(super) fn unlanded(at: &Path, tip: &Sha, has: &dyn Fn(&Sha) -> bool) -> Option<String> {
+pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
     let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
         return Some("it does not say what it is".to_owned());
     };
@@ -110,13 +105,10 @@ pub(super) fn unlanded(at: &Path, tip: &Sha, has: &dyn Fn(&Sha) -> bool) -> Opti
     let is_theirs = |name: &str| name.starts_with("refs/remotes/");
     let theirs: HashSet<&str> = all.iter().filter(|(name, _)| is_theirs(name)).map(|(_, at)| &**at).collect();
     let is_kept = |at: &str| {
-        at == tip.as_str()
-            || at == known.base.as_str()
-            || theirs.contains(at)
-            || at.parse().is_ok_and(|at| has(&at))
+        at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| is_kept(&at))
     };
-    let is_own = |name: &str| !["refs/tags/", "refs/bisect/"].iter().any(|of| name.starts_with(of));
-    let mut own = all.iter().filter(|(name, _)| is_own(name));
+    // What a search for a culprit goes through are commits of others, or of a branch.
+    let mut own = all.iter().filter(|(name, _)| !name.starts_with("refs/bisect/"));
     let (name, at) = own.find(|(_, at)| !is_kept(at))?;
     Some(plain_line(&format!("{name} is at {at}")))
 }

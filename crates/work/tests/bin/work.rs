@@ -32,8 +32,9 @@ fn main() {
             said(desk.and_then(|desk| desk.harvest(&wish)))
         }
         ["remove", home, task, tip] => {
-            let over = Over::Landed { tip: &tip.parse().expect("a commit"), has: &|_| false };
-            said(remove(&Layout::new(home), &task.parse().expect("a task"), over))
+            let tip = tip.parse().expect("a commit");
+            let is_kept = |sha: &_| *sha == tip;
+            said(remove(&Layout::new(home), &task.parse().expect("a task"), Over::Landed(&is_kept)))
         }
         ["create", home, repo, task] => {
             let wish = Wish {

@@ -206,19 +206,22 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
     git(&clone, &["fetch", "-q"]);
     git(&clone, &["branch", "-q", "-f", "main", "origin/main"]);
     commit(&clone, "d", "new\n", "first");
-    let half = head(&clone, "HEAD");
     git(&clone, &["branch", "half"]);
     commit(&clone, "d", "newer\n", "second");
     desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed"));
     git(&clone, &["fetch", "-q"]);
     fs::write(clone.join(".git/refs/heads/x.lock"), "").expect("written");
+    let has_landed = || desk(&bench, |desk| desk.workspaces(None).expect("listed")[0].has_landed);
+    assert!(has_landed(), "half of it is none that did not");
+    let idea = commit(&clone, "idea", "of its own\n", "an idea");
+    git(&clone, &["tag", "idea"]);
+    git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
     match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
-        Err(Error::NotLanded(_, what)) => assert_eq!(what, format!("refs/heads/half is at {half}")),
+        Err(Error::NotLanded(_, what)) => assert_eq!(what, format!("refs/tags/idea is at {idea}")),
         other => panic!("{other:?}"),
     }
-    let has_landed = || desk(&bench, |desk| desk.workspaces(None).expect("listed")[0].has_landed);
     assert!(!has_landed());
-    git(&clone, &["branch", "-q", "-D", "half"]);
+    git(&clone, &["tag", "-d", "idea"]);
     let beside = bench.temp.path().join("beside");
     git(&clone, &["worktree", "add", "-q", "--detach", beside.to_str().expect("text")]);
     commit(&beside, "idea", "of its own\n", "an idea");
@@ -226,6 +229,21 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
     git(&clone, &["worktree", "remove", beside.to_str().expect("text")]);
     assert!(has_landed());
     assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+}
+
+#[test]
+fn t19_work_whose_task_is_dropped_while_the_gate_runs_does_not_land() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let main = bench.main();
+    let output = meanwhile(land(&bench, "t1", "work.harvest.gated=stop"), || {
+        board.act(&task("t1"), Event::Closed { how: How::Dropped, why: None }).expect("closed");
+    });
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("the task was dropped meanwhile"), "{said}");
+    assert_eq!(bench.main(), main);
+    assert!(matches!(state(&board, "t1"), State::Closed { how: How::Dropped, .. }));
 }
 
 #[test]
@@ -241,6 +259,24 @@ fn i9_a_workspace_that_cannot_be_removed_keeps_no_other() {
     fs::create_dir(&lock).expect("made");
     assert!(desk(&bench, |desk| desk.sweep_workspaces()).is_err());
     assert!(bench.layout.workspace(&task("t1")).exists() && !bench.layout.workspace(&task("t2")).exists());
+}
+
+#[test]
+fn commits_are_by_whoever_goes_on_with_a_workspace() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    for agent in ["agent2", "agent3"] {
+        let made =
+            desk(&bench, |desk| desk.create_workspace(&task("t1"), Some(&agent.parse().expect("one"))));
+        let clone = made.expect("made").workspace.folder(&bench.layout);
+        let by = git(&clone, &["config", "user.email"]);
+        assert_eq!(
+            (git(&clone, &["config", "user.name"]), by),
+            (agent.to_owned(), format!("{agent}@netsky"))
+        );
+    }
+    commit(&bench.layout.workspace(&task("t1")).join("repo"), "d", "new\n", "first");
+    landed(bench.harvest("t1"));
 }
 
 #[test]
@@ -392,11 +428,11 @@ fn t19_fm_harvest_kill_work_whose_last_commit_changes_nothing_has_landed_and_is_
 
 #[test]
 fn t19_a_task_that_is_closed_while_its_gate_runs_has_landed_all_the_same() {
-    for how in [How::Done, How::Dropped] {
+    for (how, point) in [(How::Done, "work.harvest.picked=stop"), (How::Dropped, "work.land.fetched=stop")] {
         let (bench, board) = bench();
         board.create(draft("t1", &bench.repo)).expect("a task");
         commit(&bench.workspace("t1"), "d", "new\n", "first");
-        let output = meanwhile(land(&bench, "t1", "work.harvest.picked=stop"), || {
+        let output = meanwhile(land(&bench, "t1", point), || {
             board.act(&task("t1"), Event::Closed { how, why: None }).expect("closed");
         });
         assert!(output.status.success(), "{output:?}");

@@ -36,6 +36,19 @@ fn t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_la
 }
 
 #[test]
+fn t19_a_branch_of_other_files_that_is_checked_out_at_the_last_moment_stops_nothing() {
+    let bench = bench();
+    git(&bench.repo, &["switch", "-q", "-c", "dev"]);
+    commit(&bench.repo, "d", "of that branch\n", "otherwise");
+    git(&bench.repo, &["switch", "-q", "main"]);
+    let said =
+        bench.held_harvest("t1", "work.land.noted", || drop(git(&bench.repo, &["switch", "-q", "dev"])));
+    assert!(said.starts_with("Landed(") && said.contains("tree: None"), "{said}");
+    assert_eq!(git(&bench.repo, &["status", "--porcelain"]), "");
+    assert_eq!(git(&bench.repo, &["show", ":d"]), "of that branch");
+}
+
+#[test]
 fn t19_main_that_the_owner_checks_out_while_the_gate_runs_moves_with_its_files() {
     // While the gate runs, and between the last look and the swap.
     for point in ["work.harvest.gated", "work.land.held"] {

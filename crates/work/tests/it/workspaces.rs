@@ -149,7 +149,8 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     commit(&clone, "d", "new\n", "first");
     let came = landed(bench.harvest("t1"));
     let later = commit(&clone, "d", "newer\n", "second");
-    let over = Over::Landed { tip: &came.tip, has: &|_| false };
+    let is_kept = |sha: &_| *sha == came.tip;
+    let over = Over::Landed(&is_kept);
     assert_eq!(
         remove(&bench.layout, &task("t1"), over).expect("looked"),
         Removed::HasMore(format!("refs/heads/task/t1 is at {later}"))
@@ -163,7 +164,8 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     let mut mode = fs::metadata(&shut).expect("seen").permissions();
     mode.set_readonly(true);
     fs::set_permissions(&shut, mode).expect("set");
-    let over = Over::Landed { tip: &came.tip, has: &|_| false };
+    let is_kept = |sha: &_| *sha == came.tip;
+    let over = Over::Landed(&is_kept);
     assert_eq!(remove(&bench.layout, &task("t1"), over).expect("removed"), Removed::Gone);
     assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("looked"), Removed::NotThere);
     assert!(matches!(bench.harvest("t1"), Outcome::Refused(_)));

@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is on another branch keeps a workspace",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        ("let is_own = |name: &str| ", "let is_own = |name: &str| name == known.branch.as_str() && "),
+        ("!name.starts_with(\"refs/bisect/\")", "name == known.branch.as_str()"),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
     of_work(
@@ -353,7 +353,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what the owner has on main keeps no workspace",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        ("            || at.parse().is_ok_and(|at| has(&at))\n", ""),
+        ("at.parse().is_ok_and(|at| is_kept(&at))", "at.is_empty()"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -379,5 +379,29 @@ pub(super) const ROWS: &[Safeguard] = &[
         "crates/work/src/landing/workspaces.rs",
         ("Err(error) => failed = Some(error),", "Err(error) => return Err(error),"),
         "desk::i9_a_workspace_that_cannot_be_removed_keeps_no_other",
+    ),
+    of_work(
+        "work whose task is dropped while the gate runs does not land",
+        "T19",
+        "crates/work/src/harvest/run.rs",
+        ("if let Some(why) = unwanted(job)? {", "if let Some(why) = unwanted(job)?.filter(|_| false) {"),
+        "desk::t19_work_whose_task_is_dropped_while_the_gate_runs_does_not_land",
+    ),
+    of_work(
+        "commits are by whoever goes on with a workspace",
+        "",
+        "crates/work/src/landing/workspaces.rs",
+        (
+            "wish.author.as_ref().filter(|_| was_there)",
+            "wish.author.as_ref().filter(|_| was_there && agent.is_none())",
+        ),
+        "desk::commits_are_by_whoever_goes_on_with_a_workspace",
+    ),
+    of_work(
+        "what has landed of a branch keeps no workspace",
+        "I9",
+        "crates/work/src/landing/workspaces.rs",
+        ("landing.sources.contains(sha)", "landing.sources.contains(&landing.tip)"),
+        "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
 ];

@@ -13,8 +13,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T19",
         "crates/work/src/harvest/run.rs",
         (
-            "    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job)?;\n",
-            "    let _ = Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut);\n",
+            "    Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut).keep(job, sources)?;\n",
+            "    let _ = (Landing::new(job, (main, &new, &scratch.tip), picked.len(), shut), sources);\n",
         ),
         KILLS,
     ),
@@ -216,7 +216,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a landing that does not come to be takes no earlier one's place",
         "T19 I9",
         "crates/work/src/harvest/mark.rs",
-        ("before: landing(job)?, last: self", "before: None, last: self"),
+        ("Kept { before, last: self }", "Kept { before: None, last: self }"),
         "desk::t19_i9_a_landing_that_does_not_come_to_be_takes_no_earlier_ones_place",
     ),
     of_work(

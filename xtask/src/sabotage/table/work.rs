@@ -172,7 +172,7 @@ pub(super) const ROWS: &[Safeguard] = &[
             "        Ok(false) => Ok(Some(Not::Elsewhere)),\n        Err(error) => Err(error),\n",
             "        Ok(false) | Err(_) => Ok(None),\n",
         ),
-        "switches::t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_lands",
+        "switches::t19_a_branch_of_other_files_that_is_checked_out_at_the_last_moment_stops_nothing",
     ),
     of_work(
         "main does not move under a rebase of it",

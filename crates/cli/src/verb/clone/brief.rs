@@ -5,7 +5,7 @@ use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::task::Task;
 use netsky_runtime::Config;
 use netsky_watchdog::{
-    Context as Constellation, Error as Unplanned, MAX_CLONES, clones, may_hand_out, plan_clone, up,
+    Context as Constellation, Error as Unplanned, MAX_CLONES, Plan, clones, may_hand_out, plan_clone, up,
 };
 use netsky_work::dispatch::Dispatches;
 use netsky_work::workspace::{self, Workspace};
@@ -54,6 +54,10 @@ impl Run for Args {
         let decided = dispatches.decide(&self.task, &dispatcher(&caller), &ask, &seen)?;
         let runs = seen.iter().find(|seen| seen.agent == decided.agent && seen.lives);
         let hand_over = HandOver { cx: &constellation, dispatches: &dispatches, decided: &decided };
+        if runs.is_none() {
+            // For one that cannot be started nothing is made.
+            hand_over.plan(self.runtime.clone(), None)?;
+        }
         let place = hand_over.or_withdraw(place(cx, &task, &decided.agent))?;
         let generation = match runs {
             Some(Seen { generation, .. }) => *generation,
@@ -81,8 +85,8 @@ impl HandOver<'_> {
         })
     }
 
-    /// The clone runs, in the task's folder, and has said that it is up.
-    fn start(&self, runtime: Option<String>, place: Option<&Workspace>) -> Result<Generation, Error> {
+    /// How the clone will be started, in the task's folder.
+    fn plan(&self, runtime: Option<String>, place: Option<&Workspace>) -> Result<Plan, Error> {
         let (layout, agent) = (self.cx.layout, &self.decided.agent);
         let folder = place.map(|place| place.folder(layout));
         let cwd = folder.clone().map_or_else(std::env::current_dir, Ok);
@@ -95,7 +99,12 @@ impl HandOver<'_> {
             }
             _ => error.into(),
         });
-        let plan = self.or_withdraw(planned)?;
+        self.or_withdraw(planned)
+    }
+
+    /// The clone runs, and has said that it is up.
+    fn start(&self, runtime: Option<String>, place: Option<&Workspace>) -> Result<Generation, Error> {
+        let (plan, agent) = (self.plan(runtime, place)?, &self.decided.agent);
         let upped = up(self.cx, &plan, |_| {}).map_err(|error| {
             let number = agent.number().unwrap_or_default();
             Error::from(error).and(&format!(

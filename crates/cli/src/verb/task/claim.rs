@@ -2,6 +2,8 @@
 
 use netsky_model::id::TaskId;
 use netsky_model::task::Event;
+use netsky_work::git::Identity;
+use netsky_work::workspace;
 
 use super::{agent, tell};
 use crate::context::Context;
@@ -19,12 +21,15 @@ impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let board = cx.board()?;
         let (by, generation) = agent(cx, "a claim")?;
+        let author = Identity::of_agent(&by).map_err(netsky_work::Error::from)?;
         let task = match self.id {
             Some(id) => board.act(&id, Event::Claimed { by, generation })?,
             None => board.claim_next(&by, generation)?.ok_or_else(|| {
                 Error::new(Kind::NotFound, "no task is free").hint("see `netsky task list`")
             })?,
         };
+        // What it commits there is its own, whoever the workspace was made for.
+        workspace::set_author(cx.home()?, &task.id, &author)?;
         let what = format!("claimed: {}", task.title);
         tell(cx, &task, &what)
     }

@@ -99,7 +99,7 @@ impl Args {
             Outcome::DirtyMain { .. } => {
                 return short(
                     Kind::Failed,
-                    "nothing was changed; commit or stash that (what git does not know: move it away), and repeat",
+                    "nothing was changed; commit or stash that (what git does not know: move it away; what is under way: end it), and repeat",
                 );
             }
             Outcome::Behind { .. } => {
