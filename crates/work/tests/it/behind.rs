@@ -66,13 +66,16 @@ fn t19_files_that_were_behind_and_the_owner_made_new_are_left_alone() {
     assert_followed(&bench, "made new");
     let (bench, in_the_way) = behind();
     fs::remove_file(&in_the_way).expect("gone");
-    fs::write(bench.repo.join("b"), "staged\n").expect("written");
-    git(&bench.repo, &["add", "b"]);
+    // Of a file that lands, which is as it was by itself.
+    let was = fs::read(bench.repo.join("a")).expect("read");
+    fs::write(bench.repo.join("a"), "staged\n").expect("written");
+    git(&bench.repo, &["add", "a"]);
+    fs::write(bench.repo.join("a"), was).expect("written");
     assert!(harvested(&bench, "t2").starts_with("Behind"));
-    assert_eq!(git(&bench.repo, &["show", ":b"]), "staged", "what he staged stays");
+    assert_eq!(git(&bench.repo, &["show", ":a"]), "staged", "what he staged stays");
     git(&bench.repo, &["switch", "-q", "-c", "own"]);
     assert!(harvested(&bench, "t2").starts_with("Landed("), "nobody has main out");
-    assert_eq!(git(&bench.repo, &["show", ":b"]), "staged");
+    assert_eq!(git(&bench.repo, &["show", ":a"]), "staged");
 }
 
 #[test]

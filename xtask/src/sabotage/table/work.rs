@@ -180,7 +180,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "crates/work/src/harvest/checkout.rs",
         (
             "if let Some(files) = target.rebase_of(&job.main)? {",
-            "if let Some(files) = target.rebase_of(&job.main)?.filter(|_| job.is_dry) {",
+            "if let Some(files) = target.rebase_of(&job.main)?.filter(|_| !job.is_dry) {",
         ),
         "switches::t19_main_does_not_move_under_a_rebase_of_it",
     ),
