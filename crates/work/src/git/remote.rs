@@ -70,6 +70,10 @@ fn bad(text: &str) -> Option<&'static str> {
         Some(("https" | "ssh", rest)) => rest.split_once('/').unwrap_or((rest, "")),
         Some(_) => return Some("only https and ssh are used"),
         None => match text.split_once(':') {
+            // A slip of the pen: as a host it would be kept with whatever stands behind it.
+            Some(("http" | "https" | "ssh", _)) => {
+                return Some("an address has two slashes behind its first word");
+            }
             Some((place, path)) if !place.contains('/') => (place, path),
             _ => return Some("it is neither an absolute path nor an address"),
         },
@@ -147,6 +151,8 @@ mod tests {
             "host:-x",
             "user@-host:x",
             "https://host/a b",
+            "https:/me:secret@host/a",
+            "ssh:host/a",
             "https://host/a\nb",
             "/a\nb",
             "/a\x1b",

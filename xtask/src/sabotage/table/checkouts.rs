@@ -404,4 +404,11 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("landing.sources.contains(sha)", "landing.sources.contains(&landing.tip)"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
+    of_verbs(
+        "for a clone that cannot be started no workspace is made",
+        "",
+        "crates/cli/src/verb/clone/brief.rs",
+        ("            hand_over.plan(self.runtime.clone(), None)?;\n", ""),
+        "clones::brief::what_could_never_start_is_not_begun",
+    ),
 ];

@@ -178,8 +178,12 @@ fn what_could_never_start_is_not_begun() {
     let (code, line) = yard.stage.refused(&["clone", "brief", &task, "--runtime", "no-such"]);
     assert!(code == 2 && line.contains("no-such"), "{code} {line}");
     assert!(!yard.is_in_hand(&task), "nobody is decided on");
+    let placed = yard.work("placed");
+    let (code, line) = yard.stage.refused(&["clone", "brief", &placed, "--runtime", "no-such"]);
+    assert!(code == 2 && line.contains("no-such"), "{code} {line}");
+    assert!(!yard.stage.home().join(format!("workspaces/{placed}")).exists(), "nothing is kept");
     let nowhere = yard.make("two", Some("/no/such/repository".to_owned()));
-    let (code, line) = yard.stage.refused(&["clone", "brief", &nowhere]);
+    let (code, line) = yard.stage.refused(&["clone", "brief", &nowhere, "--agent", "2"]);
     assert!(code != 0 && line.contains("/no/such/repository"), "{code} {line}");
     assert!(!yard.is_in_hand(&nowhere), "nobody is decided on");
     assert_eq!(yard.state(&task)["is"], "open");

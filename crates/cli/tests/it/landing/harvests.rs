@@ -277,7 +277,7 @@ fn what_cannot_land_is_said_in_one_line_with_its_code() {
     std::fs::write(bench.repo().join("a"), "in the middle of it\n").expect("written");
     bench.run(&["task", "harvest", "3"]).fails(
         1,
-        "main is checked out with changes that are not committed: a; nothing was changed; commit or stash that, and repeat",
+        "main is checked out with changes that are not committed: a; nothing was changed; commit or stash that (what git does not know: move it away; what is under way: end it), and repeat",
     );
     git(&bench.repo(), &["checkout", "-q", "--", "a"]);
     bench.board().act(&id("3"), Event::Closed { how: How::Dropped, why: None }).expect("closed");

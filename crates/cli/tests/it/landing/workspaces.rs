@@ -57,7 +57,7 @@ fn i9_a_workspace_goes_when_it_has_landed_or_by_force() {
     let clone = bench.workspace("3");
     bench.run(&["workspace", "remove", "3"]).fails(
         4,
-        "the workspace of task 3 has what has not landed; `netsky task harvest 3` lands it, `netsky workspace remove 3 --force` drops it",
+        "the workspace of task 3 has what has not landed: its branch; `netsky task harvest 3` lands its branch, `netsky workspace remove 3 --force` drops all of it",
     );
     commit(&clone, "d", "new\n");
     bench.run(&["task", "harvest", "3"]).works();
