@@ -18,7 +18,7 @@ impl Ran {
         let text = String::from_utf8_lossy(&output.stdout);
         let (passed, failed) = counts(&text);
         // A test that takes its whole process along, as by its stack, is counted by nobody.
-        let is_dead = String::from_utf8_lossy(&output.stderr).contains("(signal: ");
+        let is_dead = text.contains("process didn't exit successfully") && text.contains("(signal: ");
         let failed = failed.max(usize::from(is_dead));
         let hung = output.status.code().is_none_or(|code| TIMED_OUT.contains(&code));
         Ran { passed, failed, hung, tail }
@@ -82,6 +82,16 @@ mod tests {
     fn verdict(text: &str, hung: bool) -> Verdict {
         let (passed, failed) = counts(text);
         Verdict::of(&Ran { passed, failed, hung, tail: String::new() })
+    }
+
+    #[test]
+    fn a_test_that_takes_its_process_along_is_red() {
+        let said = "running 1 test\nerror: test failed\n  process didn't exit successfully: `it` (signal: 6, SIGABRT)\n";
+        for (said, expected) in [(said, Verdict::Red), ("running 0 tests\n", Verdict::NoSuchTest)] {
+            let (status, stdout) = (std::os::unix::process::ExitStatusExt::from_raw(101 << 8), said.into());
+            let ran = Ran::read(&Output { status, stdout, stderr: Vec::new() }, String::new());
+            assert_eq!(Verdict::of(&ran), expected);
+        }
     }
 
     #[test]

@@ -125,15 +125,10 @@ pub(super) fn hold(
     }
 }
 
-/// What our lock says: whose it is, and of which landing.
-fn said_by(target: &Target, note: &Note) -> String {
-    format!("{OURS}{}\n{}\n", target.home, note.token)
-}
-
 /// Lock the index; why not, where somebody else has.
 fn lock(target: &Target, checkout: &Checkout, note: &Note) -> Result<std::result::Result<Held, String>> {
     let held = Held::of(target, checkout)?;
-    copy::write_new(&held.dir, &note.lock(), said_by(target, note).as_bytes())?;
+    copy::write_new(&held.dir, &note.lock(), format!("{OURS}{}\n{}\n", note.home, note.token).as_bytes())?;
     // Whole from the first moment, and only where nobody has it.
     if let Err(error) = held.dir.rename(note.lock(), &held.dir, LOCK) {
         held.dir.remove(note.lock())?;
@@ -180,7 +175,8 @@ pub(super) fn held(target: &Target, checkout: &Checkout, note: &Note) -> Result<
     }
     let held = Held::of(target, checkout)?;
     held.dir.remove(note.lock())?;
-    let is_ours = held.dir.read(LOCK, MOST).is_ok_and(|bytes| bytes == said_by(target, note).as_bytes());
+    let is_ours =
+        held.dir.read(LOCK, MOST).is_ok_and(|said| said.trim_ascii_end().ends_with(note.token.as_bytes()));
     Ok(is_ours.then_some(held))
 }
 

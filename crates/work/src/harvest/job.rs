@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use netsky_disk::layout::Layout;
 use netsky_model::id::TaskId;
+use netsky_model::task::Task;
 
 use crate::gate::{Gate, Shut};
 use crate::git::{Git, RefName, Sha};
@@ -40,6 +41,8 @@ pub struct Job {
     pub task: TaskId,
     /// Where the branch began; the last commit that both have if none.
     pub base: Option<Sha>,
+    /// The task as whoever asks has seen it: one that was changed since is not landed as it was.
+    pub seen: Option<Task>,
     /// How it lands.
     pub mode: Mode,
     /// What must pass.

@@ -1,5 +1,7 @@
 //! What a task's last landing was, kept from before `main` moves: who comes after a death says of it what the dead one would have.
 
+use std::collections::BTreeSet;
+
 use netsky_disk::state;
 use netsky_model::id::TaskId;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,9 @@ use super::target::owners;
 use crate::Result;
 use crate::gate::Shut;
 use crate::git::{RefName, Repo, Sha, plain_line};
+
+/// Most commits that are known by name to have landed of a task.
+const MOST_SOURCES: usize = 4096;
 
 /// What is kept of them.
 #[derive(Serialize, Deserialize)]
@@ -64,7 +69,9 @@ impl Landing {
     pub(super) fn keep(mut self, job: &Job, sources: impl Iterator<Item = Sha>) -> Result<()> {
         let before = landing(job)?;
         let earlier = before.iter().flat_map(|before| before.sources.iter().cloned());
-        self.sources = earlier.chain(sources).collect();
+        let all: BTreeSet<Sha> = earlier.chain(sources).collect();
+        // What is beyond it keeps a workspace at most.
+        self.sources = all.into_iter().take(MOST_SOURCES).collect();
         let kept = Kept { before, last: self };
         Ok(state::write_json(job.layout.landing(&job.task), &kept)?)
     }
@@ -88,12 +95,11 @@ impl Landing {
     }
 }
 
-/// Whether the owner's repository keeps a commit, on whatever branch.
+/// Whether the owner's repository keeps a commit, by whatever name.
 ///
 /// # Errors
 /// The repository is not there, or git fails.
-pub fn is_kept(job: &Job, sha: &Sha) -> Result<bool> {
-    let repo = owners(job)?;
+pub(crate) fn is_kept(repo: &Repo, sha: &Sha) -> Result<bool> {
     let Some(commit) = repo.commit(sha.as_str())? else { return Ok(false) };
     let args = ["rev-list", "--max-count=1", commit.as_str(), "--not", "--all"];
     Ok(repo.ask(&args, &[])?.is_empty())
@@ -114,7 +120,7 @@ pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>
 pub fn landing(job: &Job) -> Result<Option<Landing>> {
     let kept: Option<Kept> = state::read_json(job.layout.landing(&job.task))?;
     let both = kept.into_iter().flat_map(|kept| [Some(kept.last), kept.before]).flatten();
-    let both: Vec<Landing> = both.filter(|landing| landing.main == job.main).collect();
+    let both: Vec<Landing> = both.collect();
     if both.is_empty() {
         return Ok(None);
     }
@@ -122,6 +128,10 @@ pub fn landing(job: &Job) -> Result<Option<Landing>> {
     let Some(main) = repo.commit(job.main.as_str())? else { return Ok(None) };
     for landing in both {
         let sha = &landing.sha;
+        // It may have become another name of what it was called.
+        if landing.main != job.main && repo.alias(&landing.main)?.as_deref() != Some(job.main.as_str()) {
+            continue;
+        }
         if *sha == main || repo.commit(sha.as_str())?.is_some() && repo.is_before(sha, &main)? {
             return Ok(Some(landing));
         }

@@ -22,7 +22,8 @@ mod touched;
 mod way;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
-pub use mark::{Landing, is_kept, landing};
+pub(crate) use mark::is_kept;
+pub use mark::{Landing, landing};
 pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
 pub(crate) use target::{Target, owners};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::job::Job;
 use super::target::{Checkout, Target};
 use crate::Result;
-use crate::git::{RefName, Sha};
+use crate::git::{RefName, Sha, plain_line};
 
 /// A landing that is under way, whose harvest is dead, or whose files could not follow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,13 +22,17 @@ pub(super) struct Note {
     pub(super) new: Sha,
     /// Who had it checked out then.
     pub(super) checkout: Option<Checkout>,
-    /// What our lock on the checkout's index says, so that nobody's else is taken for it.
+    /// What our lock on the checkout's index says at its end, so that nobody's else is taken for it.
     pub(super) token: String,
+    /// Whose landing it is; to be told, for a home may have another path by then.
+    #[serde(default)]
+    pub(super) home: String,
 }
 
 impl Note {
     pub(super) fn new(job: &Job, checkout: Option<Checkout>, old: &Sha, new: &Sha) -> Note {
         let token = netsky_disk::random::token();
+        let home = plain_line(&job.layout.home().to_string_lossy());
         Note {
             v: 1,
             task: job.task.to_string(),
@@ -37,6 +41,7 @@ impl Note {
             new: new.clone(),
             checkout,
             token,
+            home,
         }
     }
 

@@ -171,8 +171,12 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
 /// Why a task is wanted no more: who said so while the gate ran was told that it is so.
 fn unwanted(job: &Job) -> Result<Option<String>> {
     let task = Board::new(&job.layout, Actor::Keeper(Sender::owner())).get(&job.task)?;
-    Ok(match task.map(|task| task.state) {
-        Some(State::Closed { how: How::Dropped, .. }) => Some("the task was dropped meanwhile".to_owned()),
-        _ => None,
-    })
+    let Some(now) = task else { return Ok(None) };
+    let is_changed = job.seen.as_ref().is_some_and(|seen| (&seen.repo, &seen.main) != (&now.repo, &now.main));
+    let what = match now.state {
+        State::Closed { how: How::Dropped, .. } => "dropped",
+        _ if is_changed => "said to land elsewhere",
+        _ => return Ok(None),
+    };
+    Ok(Some(format!("the task was {what} meanwhile")))
 }

@@ -28,8 +28,6 @@ pub(crate) struct Target {
     pub(crate) repo: Repo,
     /// Which one it is, whatever path led to it.
     pub(crate) key: String,
-    /// Who lands there.
-    pub(super) home: String,
 }
 
 /// Files that somebody laid out of `main`.
@@ -46,7 +44,7 @@ impl Target {
         let common = owners(job)?;
         let key = blake3::hash(common.dir().as_os_str().as_encoded_bytes()).to_hex()[..16].to_owned();
         let repo = Repo::new(&job.git.clone().marked(MARK, &key).for_the_user(), common.dir());
-        Ok(Target { repo, key, home: plain_line(&job.layout.home().to_string_lossy()) })
+        Ok(Target { repo, key })
     }
 
     /// Who has a branch checked out at this moment: a gate takes minutes, in which the owner does as he likes.

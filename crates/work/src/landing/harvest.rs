@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use netsky_disk::random;
+use netsky_ledger::Fact;
 use netsky_model::id::{AgentId, TaskId};
 use netsky_model::task::{Event, How, State, Task};
 use serde_json::json;
@@ -69,6 +70,13 @@ fn behind(why: &str) -> String {
     )
 }
 
+impl Harvested {
+    fn of(task: &Task, main: &RefName, branch: &RefName, outcome: Outcome) -> Harvested {
+        let (task, main, branch) = (task.id.clone(), main.clone(), branch.clone());
+        Harvested { task, main, branch, outcome, has_more: false, told: Vec::new(), troubles: Vec::new() }
+    }
+}
+
 impl Desk<'_> {
     /// Brings a task's work to `main`.
     ///
@@ -81,16 +89,17 @@ impl Desk<'_> {
             State::Closed { how: How::Landed { sha, main }, .. } => {
                 Some((sha.parse()?, RefName::branch(main)?))
             }
-            State::Closed { .. } => return Err(Error::Closed(task.id.clone())),
             _ => None,
         };
         let found = workspace::find(self.layout, &task.id)?;
+        if landed.is_none() && task.state.is_closed() {
+            // What a dead one has landed of it has landed, whatever was said of it since.
+            let untold = found.as_ref().map(|found| self.tell_untold(&task, found, wish)).transpose()?;
+            return untold.flatten().ok_or_else(|| Error::Closed(task.id.clone()));
+        }
         let branch =
             found.as_ref().map_or_else(|| RefName::of_task(&task.id), |workspace| workspace.branch.clone());
-        let said = |main: &RefName, outcome| {
-            let (task, main, branch) = (task.id.clone(), main.clone(), branch.clone());
-            Harvested { task, main, branch, outcome, has_more: false, told: Vec::new(), troubles: Vec::new() }
-        };
+        let said = |main: &RefName, outcome| Harvested::of(&task, main, &branch, outcome);
         let workspace = match (found, landed) {
             (None, None) if task.repo.is_none() => return Err(Error::NoRepository(task.id.clone())),
             (None, None) => return Err(Error::NoWorkspace(task.id.clone())),
@@ -103,16 +112,11 @@ impl Desk<'_> {
         };
         let job = self.job(&workspace, wish)?;
         if let Some(why) = self.moved(&task, &workspace)? {
-            // What a dead one has landed of it has landed all the same.
-            let landed =
-                landing(&job)?.filter(|landing| workspace.tip(self.layout).as_ref() == Some(&landing.tip));
-            let outcome =
-                landed.map_or(Outcome::Refused(why), |landing| Outcome::AlreadyLanded { sha: landing.sha });
-            let said = said(&job.main, outcome);
-            return if wish.is_dry { Ok(said) } else { self.left_undone(&task, &workspace, wish, said) };
+            return self.elsewhere(&task, &workspace, wish, why);
         }
+        let job = Job { seen: Some(task.clone()), ..job };
         if wish.is_dry {
-            return Ok(said(&job.main, harvest(&job)?));
+            return Ok(said(&job.main, self.judged(&task, harvest(&job)?)?));
         }
         // What a dead one has landed and not told would be written over by what lands now.
         let mut said = said(&job.main, Outcome::Empty);
@@ -120,12 +124,7 @@ impl Desk<'_> {
         let (story, attempt) = (self.story(&task, &job, wish)?, format!("{}/{}", task.id, random::short()));
         self.facts.append("harvest.started", &attempt, story.with(json!({ "attempt": attempt })))?;
         crate::point("work.landing.started")?;
-        said.outcome = match harvest(&job) {
-            Ok(Outcome::Refused(why)) => match self.has_landed(&task)? {
-                // Another harvest has it, and its workspace went.
-                Some(sha) => Outcome::AlreadyLanded { sha },
-                None => Outcome::Refused(why),
-            },
+        said.outcome = match harvest(&job).and_then(|came| self.judged(&task, came)) {
             Ok(outcome) => outcome,
             Err(error) => {
                 // It may have come after `main` had moved. The task stays open then, for the repeat that does the rest.
@@ -144,6 +143,69 @@ impl Desk<'_> {
         self.look_back(&task, &job, wish, &mut said);
         self.fell_short(&story, &attempt, &mut said);
         Ok(said)
+    }
+
+    /// What a harvest says, in the light of what is said of the task.
+    fn judged(&self, task: &Task, came: Outcome) -> Result<Outcome> {
+        Ok(match came {
+            Outcome::Refused(why) => match self.has_landed(task)? {
+                // Another harvest has it, and its workspace went.
+                Some(sha) => Outcome::AlreadyLanded { sha },
+                None => Outcome::Refused(why),
+            },
+            Outcome::AlreadyLanded { sha }
+                if !task.state.is_closed() && self.was_closed_as(task, &sha)? =>
+            {
+                let way = "make anew what was reverted (`git commit --amend`, `git rebase --force-rebase`), or close it";
+                Outcome::Refused(format!(
+                    "its branch has nothing but what landed as {sha}, before it was reopened: {way}"
+                ))
+            }
+            came => came,
+        })
+    }
+
+    /// Of a task that is to land elsewhere than its workspace is of nothing lands; what a dead harvest has landed of it, and told
+    /// nobody of, has landed all the same.
+    fn elsewhere(&self, task: &Task, workspace: &Workspace, wish: &Wish, why: String) -> Result<Harvested> {
+        let (job, tip) = (self.job(workspace, wish)?, workspace.tip(self.layout));
+        let landed = self.untold(&job)?.filter(|landing| tip.as_ref() == Some(&landing.tip));
+        let outcome =
+            landed.map_or(Outcome::Refused(why), |landing| Outcome::AlreadyLanded { sha: landing.sha });
+        let said = Harvested::of(task, &job.main, &workspace.branch, outcome);
+        if wish.is_dry { Ok(said) } else { self.left_undone(task, workspace, wish, said) }
+    }
+
+    /// Whether a task was closed as landed so before: whoever reopened it wants something else.
+    fn was_closed_as(&self, task: &Task, sha: &Sha) -> Result<bool> {
+        let is_so = |task: Task| matches!(&task.state, State::Closed { how: How::Landed { sha: as_of, .. }, .. } if *as_of == sha.as_str());
+        let is_it = |fact: Fact| {
+            fact.kind == "task.landed"
+                && fact.key == task.id.as_str()
+                && serde_json::from_value(fact.data["task"].clone()).is_ok_and(is_so)
+        };
+        Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it))
+    }
+
+    /// Tells of a landing that a dead harvest told nobody of, and has its files follow; none where there is none.
+    pub(super) fn tell_untold(
+        &self,
+        task: &Task,
+        workspace: &Workspace,
+        wish: &Wish,
+    ) -> Result<Option<Harvested>> {
+        let job = self.job(workspace, wish)?;
+        let Some(landing) = self.untold(&job)? else { return Ok(None) };
+        let outcome = Outcome::AlreadyLanded { sha: landing.sha };
+        let said = Harvested::of(task, &job.main, &workspace.branch, outcome);
+        if wish.is_dry { Ok(Some(said)) } else { self.left_undone(task, workspace, wish, said).map(Some) }
+    }
+
+    /// The landing that `main` has of a task, where the record has it not.
+    fn untold(&self, job: &Job) -> Result<Option<Landing>> {
+        let Some(landing) = landing(job)? else { return Ok(None) };
+        let told = self.last(HARVEST, &format!("{}/{}", landing.task, landing.sha))?;
+        Ok(told.is_none().then_some(landing))
     }
 
     /// What a dead harvest left undone of a task of which nothing more lands now.
@@ -189,6 +251,7 @@ impl Desk<'_> {
             branch: workspace.branch.clone(),
             task: workspace.task.clone(),
             base: Some(workspace.base.clone()),
+            seen: None,
             mode: wish.mode,
             gate: self.gate(workspace, wish.may_change_gate)?,
             is_dry: wish.is_dry,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Desk, Wish};
 use crate::git::{Identity, Sha};
-use crate::harvest::{Job, Landing, is_kept, landing};
+use crate::harvest::{Job, Landing, is_kept, landing, owners};
 use crate::workspace::{self, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
@@ -150,6 +150,10 @@ impl Desk<'_> {
             Err(_) if is_forced => None,
             found => found?,
         };
+        // What has landed of it is not known any more without it.
+        let known = found.as_ref().zip(self.board.get(id)?.filter(|task| task.state.is_closed()));
+        let told = known.map(|(found, task)| self.tell_untold(&task, found, &Wish::of(id)));
+        told.transpose().map(drop).or_else(|error| if is_forced { Ok(()) } else { Err(error) })?;
         let removed = match (is_forced, &found) {
             (true, _) => workspace::remove(self.layout, id, Over::Forced),
             (false, None) => return Err(Error::NoWorkspace(id.clone())),
@@ -209,5 +213,9 @@ impl Desk<'_> {
 
 /// Whether a commit of a workspace has landed, or is the owner's; not where that cannot be seen.
 fn kept(job: &Job, landing: &Landing) -> impl Fn(&Sha) -> bool {
-    move |sha| *sha == landing.tip || landing.sources.contains(sha) || is_kept(job, sha).unwrap_or(false)
+    let repo = owners(job);
+    move |sha| {
+        let is_theirs = || repo.as_ref().is_ok_and(|repo| is_kept(repo, sha).unwrap_or(false));
+        *sha == landing.tip || landing.sources.contains(sha) || is_theirs()
+    }
 }

@@ -1,11 +1,12 @@
 //! A workspace is made: beside its place, whole, and then by one rename.
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{self, Dir, Place};
 use netsky_disk::layout::Layout;
 use netsky_disk::{clock, copy, random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::mirror::{self, Mirror};
+use super::remove::removals;
 use super::{KNOWN, REPO, Workspace, find};
 use crate::git::{Git, Identity, RefName, Remote, Repo};
 use crate::{Error, Result};
@@ -81,6 +82,7 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
         let _ = throwaway::remove(&at);
         return Err(error);
     }
+    let _removals = removals(layout)?;
     if let Err(error) = folder.rename(&name, &folder, wish.task.as_str()) {
         let _ = throwaway::remove(&at);
         return Err(if error.is_exists() { taken() } else { error.into() });
@@ -94,7 +96,11 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
 pub(super) fn write_author(at: &std::path::Path, author: &Identity) -> Result<()> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
     let (name, email) = (quoted(author.name()), quoted(author.email()));
-    Ok(state::write(at.join(AUTHOR), format!("[user]\n\tname = {name}\n\temail = {email}\n").as_bytes())?)
+    let text = format!("[user]\n\tname = {name}\n\temail = {email}\n");
+    // Never where there is none, for that would be taken for a workspace.
+    let dir = Dir::open(at)?;
+    let tmp = Dir::make(dir.path().join("tmp"))?;
+    Ok(fs::write_durable(&tmp, &dir, AUTHOR, text.as_bytes(), Place::Over)?)
 }
 
 /// The clone, on its branch, with the true repository as its origin.
@@ -108,10 +114,12 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
     }
     let mut settings = vec!["--config=remote.origin.pushurl=/dev/null".to_owned()];
     // From its `.git`: it is changed where somebody else goes on with the task, and git is never run in there again.
-    settings.push(format!("--config=include.path=../../{AUTHOR}"));
     if let Some(author) = &wish.author {
         write_author(at, author)?;
+        let (name, email) = (author.name(), author.email());
+        settings.extend([format!("--config=user.name={name}"), format!("--config=user.email={email}")]);
     }
+    settings.push(format!("--config=include.path=../../{AUTHOR}"));
     options.extend(settings.iter().map(String::as_str));
     // All of it is synced at once when it is whole.
     crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &["core.fsync=none"])?;

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
+use std::time::Duration;
 
-use netsky_disk::fs::Dir;
+use netsky_disk::ReadError;
+use netsky_disk::fs::{Dir, read_users_file};
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{random, state, throwaway};
@@ -11,11 +13,17 @@ use netsky_model::id::TaskId;
 
 use super::create::NEW;
 use super::{KNOWN, REPO, Workspace, each_below, list, mirror};
-use crate::Result;
-use crate::git::{RefName, Remote, Sha, plain_line};
+use crate::git::{Remote, Sha, plain_line};
+use crate::{Error, Result};
 
+/// How what was fetched of a workspace's repository is called.
+const ORIGIN: &[u8] = b"refs/remotes/origin/";
 /// How a workspace is called that is being removed.
 const GONE: &str = ".gone-";
+/// The lock of whoever removes one, beside them.
+const REMOVALS: &str = ".removals";
+/// How long that is waited for: a removal takes seconds.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Most bytes of a file of refs.
 const MOST: u64 = 64 * 1024 * 1024;
 
@@ -45,12 +53,11 @@ pub enum Removed {
 /// What the system refuses; what is left of it has no name of a workspace then, and [`gc`] tries again.
 pub fn remove(layout: &Layout, task: &TaskId, over: Over<'_>) -> Result<Removed> {
     let at = layout.workspace(task);
-    // Whoever sweeps leaves what somebody is at.
-    let lock = match Lock::take(at.join(throwaway::LOCK)) {
-        Err(e) if e.is_not_found() => return Ok(Removed::NotThere),
-        lock => lock?,
-    };
-    if !lock.has_its_name()? {
+    if !state::exists(&at)? {
+        return Ok(Removed::NotThere);
+    }
+    let _removals = removals(layout)?;
+    if !state::exists(&at)? {
         return Ok(Removed::NotThere);
     }
     let more = |at: &Path| match over {
@@ -75,21 +82,25 @@ pub fn remove(layout: &Layout, task: &TaskId, over: Over<'_>) -> Result<Removed>
     Ok(Removed::Gone)
 }
 
-/// The tasks whose workspaces somebody began to remove, and died.
+/// What keeps all others from taking or giving a workspace its name, and from sweeping what is being removed.
+pub(super) fn removals(layout: &Layout) -> Result<Lock> {
+    let lock = Lock::take_within(layout.workspaces().join(REMOVALS), PATIENCE)?;
+    lock.ok_or_else(|| {
+        Error::unfit(&layout.workspaces(), "another process has been removing a workspace for minutes")
+    })
+}
+
+/// The tasks whose workspaces somebody began to remove, and died; none while somebody removes one.
 ///
 /// # Errors
 /// Their folder cannot be read.
 pub fn leaving(layout: &Layout) -> Result<Vec<TaskId>> {
-    let mut tasks = Vec::new();
-    for name in names(&layout.workspaces())? {
-        let task = name.strip_prefix(GONE).and_then(|rest| rest.rsplit_once('-')?.0.parse().ok());
-        if let Some(task) = task
-            && is_free(&layout.workspaces().join(&name))?
-        {
-            tasks.push(task);
-        }
+    let names = names(&layout.workspaces())?;
+    if names.is_empty() || Lock::try_take(layout.workspaces().join(REMOVALS))?.is_none() {
+        return Ok(Vec::new());
     }
-    Ok(tasks)
+    let task = |name: String| name.strip_prefix(GONE)?.rsplit_once('-')?.0.parse().ok();
+    Ok(names.into_iter().filter_map(task).collect())
 }
 
 /// What a workspace has that did not land: a name of a commit that is kept nowhere else.
@@ -102,63 +113,66 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
         return Some(format!("{} is not there", known.branch));
     }
     let Ok(all) = refs(&at.join(REPO).join(".git")) else { return Some("its refs do not read".to_owned()) };
-    let is_theirs = |name: &str| name.starts_with("refs/remotes/");
-    let theirs: HashSet<&str> = all.iter().filter(|(name, _)| is_theirs(name)).map(|(_, at)| &**at).collect();
-    let is_kept = |at: &str| {
+    let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
+    let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
+    let is_there = |at: &str| {
         at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| is_kept(&at))
     };
     // What a search for a culprit goes through are commits of others, or of a branch.
-    let mut own = all.iter().filter(|(name, _)| !name.starts_with("refs/bisect/"));
-    let (name, at) = own.find(|(_, at)| !is_kept(at))?;
-    Some(plain_line(&format!("{name} is at {at}")))
+    let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
+    let (name, at) = own.find(|(_, at)| !is_there(at))?;
+    Some(plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name))))
 }
 
 /// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
 /// leads on.
-fn refs(git: &Path) -> Result<Vec<(String, String)>> {
+fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
     let mut files = vec![git.join("HEAD")];
-    each_below(&git.join("worktrees"), |path, _| {
-        files.extend(path.ends_with("HEAD").then(|| path.to_owned()));
+    let linked = git.join("worktrees");
+    each_below(&linked, |path, _| {
+        let is_head = path.ends_with("HEAD") && path.parent().and_then(Path::parent) == Some(&linked);
+        files.extend(is_head.then(|| path.to_owned()));
     })?;
     each_below(&git.join("refs"), |path, of| {
-        let is_ref = of.is_file() && path.extension().is_none_or(|end| end != "lock");
+        let is_ref = !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
         files.extend(is_ref.then(|| path.to_owned()));
     })?;
     let mut all = BTreeMap::new();
-    let packed = text_of(&git.join("packed-refs")).unwrap_or_default();
-    for (at, name) in packed.lines().filter_map(|line| line.split_once(' ')).filter(|(at, _)| *at != "#") {
-        all.insert(name.to_owned(), at.to_owned());
-    }
-    for file in files {
-        let name = file.strip_prefix(git).unwrap_or(&file).to_string_lossy().into_owned();
-        let text = text_of(&file).unwrap_or_default();
-        if text.starts_with("ref: ") {
-            all.remove(&name);
-        } else {
-            all.insert(name, text.trim().to_owned());
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    for line in bytes_of(&git.join("packed-refs"))?.unwrap_or_default().split(|byte| *byte == b'\n') {
+        let mut parts = line.splitn(2, |byte| *byte == b' ');
+        if let (Some(at), Some(name)) = (parts.next().filter(|at| *at != b"#"), parts.next()) {
+            all.insert(name.to_owned(), text(at));
         }
     }
-    Ok(all.into_iter().collect())
+    for file in files {
+        let name = file.strip_prefix(git).unwrap_or(&file).as_os_str().as_encoded_bytes();
+        match bytes_of(&file)? {
+            Some(bytes) if !bytes.starts_with(b"ref: ") => drop(all.insert(name.to_owned(), text(&bytes))),
+            _ => drop(all.remove(name)),
+        }
+    }
+    Ok(all)
 }
 
-fn text_of(file: &Path) -> Option<String> {
-    String::from_utf8(Dir::look_into(file.parent()?).ok()?.read(file.file_name()?, MOST).ok()?).ok()
+/// A file of git's; none if it is not there.
+fn bytes_of(file: &Path) -> Result<Option<Vec<u8>>> {
+    match read_users_file(file, MOST) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e.on("read", file).into()),
+    }
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.
 pub(super) fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
-    let git = repo.join(".git");
-    loose(&git, &workspace.branch).or_else(|| packed(&git, &workspace.branch))
-}
-
-fn loose(git: &Path, branch: &RefName) -> Option<Sha> {
-    text_of(&git.join(branch.as_str()))?.trim().parse().ok()
-}
-
-fn packed(git: &Path, branch: &RefName) -> Option<Sha> {
-    let text = text_of(&git.join("packed-refs"))?;
-    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    lines.find(|(_, name)| *name == branch.as_str())?.0.parse().ok()
+    let (git, branch) = (repo.join(".git"), workspace.branch.as_str());
+    if let Ok(Some(loose)) = bytes_of(&git.join(branch)) {
+        return String::from_utf8_lossy(&loose).trim().parse().ok();
+    }
+    let packed = bytes_of(&git.join("packed-refs")).ok()??;
+    let packed = String::from_utf8_lossy(&packed);
+    packed.lines().find_map(|line| line.split_once(' ').filter(|(_, name)| *name == branch))?.0.parse().ok()
 }
 
 /// What a sweep took away.
@@ -177,26 +191,41 @@ pub struct Swept {
 /// # Errors
 /// What the system refuses; the rest is left for the next time.
 pub fn gc(layout: &Layout) -> Result<Swept> {
-    let mut swept = Swept::default();
-    for name in names(&layout.workspaces())? {
+    let (mut swept, mut failed) = (Swept::default(), None);
+    // What cannot be removed keeps nothing else.
+    let mut counted = |removed: Result<bool>| {
+        usize::from(removed.unwrap_or_else(|error| {
+            failed.get_or_insert(error);
+            false
+        }))
+    };
+    let all = names(&layout.workspaces())?;
+    let removals = match all.is_empty() {
+        true => None,
+        false => Lock::try_take(layout.workspaces().join(REMOVALS))?,
+    };
+    for name in all {
         let at = layout.workspaces().join(&name);
-        let is_left = [NEW, GONE].iter().any(|of| name.starts_with(of)) && is_free(&at)?;
-        if is_left && is_removed(&at)? {
-            swept.workspaces += 1;
-        }
+        let is_gone = name.starts_with(GONE) && removals.is_some();
+        swept.workspaces += counted(match name.starts_with(NEW) {
+            true => is_free(&at).and_then(|is_left| Ok(is_left && is_removed(&at)?)),
+            false if is_gone => is_removed(&at),
+            false => Ok(false),
+        });
     }
+    drop(removals);
     for key in names(&layout.scratch())? {
         // A dead harvest's note goes with its scratch at the next harvest; without a note there is nothing to finish.
         let is_noted = state::exists(layout.harvests().join(format!("{key}.json")))?;
         let lock = Lock::try_take(layout.harvests().join(format!("{key}.lock")))?;
-        if lock.is_some() && !is_noted && is_removed(&layout.scratch().join(&key))? {
-            swept.scratch += 1;
+        if lock.is_some() && !is_noted {
+            swept.scratch += counted(is_removed(&layout.scratch().join(&key)));
         }
     }
     let needed: Vec<Remote> =
         list(layout)?.into_iter().filter_map(|(_, found)| Some(found.ok()?.repo)).collect();
     swept.mirrors = mirror::sweep(layout, &needed)?;
-    Ok(swept)
+    failed.map_or(Ok(swept), Err)
 }
 
 fn names(folder: &Path) -> Result<Vec<String>> {
@@ -206,7 +235,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     }
 }
 
-/// Whether nobody makes it any more, or removes it.
+/// Whether nobody makes it any more.
 fn is_free(at: &Path) -> Result<bool> {
     match Lock::try_take(at.join(throwaway::LOCK)) {
         Ok(lock) => Ok(lock.is_some()),

@@ -67,6 +67,7 @@ fn job(home: &str, repo: &str, workspace: &str, task: &str) -> Job {
         branch: RefName::of_task(&task),
         task,
         base: None,
+        seen: None,
         mode: Mode::Pick,
         gate: Gate { command: Command::None, ..Gate::default() },
         is_dry: false,

@@ -1,6 +1,8 @@
 //! The desk: what is told of a landing whoever dies or fails in it, what is a repository of the owner's, and when a workspace goes.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -18,7 +20,7 @@ use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
 use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 
-use crate::support::{Bench, HELPER, commit, git, head, landed, main_branch, meanwhile, task};
+use crate::support::{Bench, HELPER, command, commit, git, head, landed, main_branch, meanwhile, task};
 
 /// A home with a record, and the owner's board of it.
 pub(crate) fn bench() -> (Bench, Board) {
@@ -214,16 +216,25 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
     let has_landed = || desk(&bench, |desk| desk.workspaces(None).expect("listed")[0].has_landed);
     assert!(has_landed(), "half of it is none that did not");
     let idea = commit(&clone, "idea", "of its own\n", "an idea");
-    git(&clone, &["tag", "idea"]);
     git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
-    match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
-        Err(Error::NotLanded(_, what)) => assert_eq!(what, format!("refs/tags/idea is at {idea}")),
-        other => panic!("{other:?}"),
+    for name in ["refs/tags/idea", "refs/remotes/other/idea", "refs/heads/idea"] {
+        git(&clone, &["update-ref", name, idea.as_str()]);
+        if name == "refs/heads/idea" {
+            // A name that is no text, beside it in one file.
+            let odd = OsStr::from_bytes(b"caf\xe9");
+            assert!(command(&clone).arg("branch").arg(odd).status().expect("git runs").success());
+            git(&clone, &["pack-refs", "--all"]);
+        }
+        match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
+            Err(Error::NotLanded(_, what)) => assert_eq!(what, format!("{name} is at {idea}")),
+            other => panic!("{other:?}"),
+        }
+        assert!(!has_landed());
+        git(&clone, &["update-ref", "-d", name]);
     }
-    assert!(!has_landed());
-    git(&clone, &["tag", "-d", "idea"]);
     let beside = bench.temp.path().join("beside");
     git(&clone, &["worktree", "add", "-q", "--detach", beside.to_str().expect("text")]);
+    assert!(has_landed(), "it has nothing of its own");
     commit(&beside, "idea", "of its own\n", "an idea");
     assert!(!has_landed(), "a linked checkout has more");
     git(&clone, &["worktree", "remove", beside.to_str().expect("text")]);
@@ -233,17 +244,21 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
 
 #[test]
 fn t19_work_whose_task_is_dropped_while_the_gate_runs_does_not_land() {
-    let (bench, board) = bench();
-    board.create(draft("t1", &bench.repo)).expect("a task");
-    commit(&bench.workspace("t1"), "d", "new\n", "first");
-    let main = bench.main();
-    let output = meanwhile(land(&bench, "t1", "work.harvest.gated=stop"), || {
-        board.act(&task("t1"), Event::Closed { how: How::Dropped, why: None }).expect("closed");
-    });
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(said.contains("the task was dropped meanwhile"), "{said}");
-    assert_eq!(bench.main(), main);
-    assert!(matches!(state(&board, "t1"), State::Closed { how: How::Dropped, .. }));
+    let elsewhere = Change { main: Some("release".into()), ..Change::default() };
+    for (event, why) in [
+        (Event::Closed { how: How::Dropped, why: None }, "the task was dropped meanwhile"),
+        (Event::Updated(Box::new(elsewhere)), "the task was said to land elsewhere meanwhile"),
+    ] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        commit(&bench.workspace("t1"), "d", "new\n", "first");
+        let main = bench.main();
+        let output = meanwhile(land(&bench, "t1", "work.harvest.gated=stop"), || {
+            board.act(&task("t1"), event).expect("the owner's");
+        });
+        assert!(String::from_utf8_lossy(&output.stdout).contains(why), "{output:?}");
+        assert_eq!((bench.main(), facts(&bench, "harvest.landed")), (main, 0));
+    }
 }
 
 #[test]
@@ -254,11 +269,13 @@ fn i9_a_workspace_that_cannot_be_removed_keeps_no_other() {
         commit(&bench.workspace(id), id, "new\n", "first");
         desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task(id))).expect("landed"));
     }
-    let lock = bench.layout.workspace(&task("t1")).join("lock");
-    fs::remove_file(&lock).expect("gone");
-    fs::create_dir(&lock).expect("made");
-    assert!(desk(&bench, |desk| desk.sweep_workspaces()).is_err());
-    assert!(bench.layout.workspace(&task("t1")).exists() && !bench.layout.workspace(&task("t2")).exists());
+    fs::remove_file(bench.layout.workspace(&task("t1")).join(".throwaway")).expect("gone");
+    let new = bench.layout.workspaces().join(".new-t3-1");
+    drop(netsky_disk::throwaway::create_held(&new).expect("made"));
+    for _ in 0..2 {
+        assert!(desk(&bench, |desk| desk.sweep_workspaces()).is_err());
+        assert!(!bench.layout.workspace(&task("t2")).exists() && !new.exists());
+    }
 }
 
 #[test]
@@ -277,6 +294,10 @@ fn commits_are_by_whoever_goes_on_with_a_workspace() {
     }
     commit(&bench.layout.workspace(&task("t1")).join("repo"), "d", "new\n", "first");
     landed(bench.harvest("t1"));
+    // Of a task that has none nothing is made, which would be taken for one.
+    let author = netsky_work::git::Identity::new("agent3", "a@b").expect("fit");
+    workspace::set_author(&bench.layout, &task("t2"), &author).expect("nothing to do");
+    assert!(!bench.layout.workspace(&task("t2")).exists());
 }
 
 #[test]

@@ -248,7 +248,7 @@ fn created(point: &str, nth: usize) -> bool {
     gc(&bench.layout).expect("swept");
     let names =
         netsky_disk::fs::Dir::open(bench.layout.workspaces()).expect("there").names().expect("listed");
-    assert_eq!(names, ["t1"], "{fault}: nothing else is left");
+    assert_eq!(names, [".removals", "t1"], "{fault}: nothing else is left");
     was_killed(&output)
 }
 

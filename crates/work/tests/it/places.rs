@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
-use netsky_model::task::{Change, Event};
+use netsky_model::task::{Change, Event, How, State};
 use netsky_work::harvest::{Outcome, Tree, harvest};
 use netsky_work::landing::Wish;
 
@@ -71,6 +71,53 @@ fn i9_work_lands_where_its_task_says_or_not_at_all() {
         assert!(matches!(came.outcome, Outcome::Landed(_)), "{id}: {:?}", came.outcome);
         main = bench.main();
     }
+}
+
+#[test]
+fn i9_work_that_landed_lands_nowhere_else_by_a_task_that_was_changed_since() {
+    let (bench, board) = bench();
+    git(&bench.repo, &["branch", "release"]);
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    board.act(&task("t1"), Event::Reopened { why: "there, too".into() }).expect("reopened");
+    let change = Change { main: Some("release".into()), ..Change::default() };
+    board.act(&task("t1"), Event::Updated(Box::new(change))).expect("the owner's");
+    let came = desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("asked"));
+    assert!(matches!(came.outcome, Outcome::Refused(_)), "{:?}", came.outcome);
+    assert!(!state(&board, "t1").is_closed());
+}
+
+#[test]
+fn i9_what_landed_is_known_where_main_has_become_another_branchs_name() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    alias(&bench.repo, false);
+    desk(&bench, |desk| {
+        let again = desk.harvest(&Wish::of(&task("t1"))).expect("asked");
+        assert!(
+            matches!(again.outcome, Outcome::AlreadyLanded { .. }) && !again.has_more,
+            "{:?}",
+            again.outcome
+        );
+        desk.remove_workspace(&task("t1"), false).expect("all of it has landed");
+    });
+}
+
+#[test]
+fn a25_t19_fm_harvest_kill_a_home_that_was_moved_finishes_its_landing() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.moved=kill")]);
+    let moved = Layout::new(bench.temp.path().join("moved"));
+    fs::rename(bench.layout.home(), moved.home()).expect("moved");
+    let mut job = bench.job("t1");
+    job.workspace = moved.workspace(&task("t1")).join("repo");
+    job.layout = moved;
+    assert!(matches!(harvest(&job).expect("an outcome"), Outcome::AlreadyLanded { .. }));
+    bench.assert_whole();
 }
 
 #[test]
@@ -183,4 +230,50 @@ fn t19_what_is_no_file_that_was_cut_off_stays() {
         assert!(matches!(said, Outcome::Behind { .. }), "{what}: {said:?}");
         assert_eq!(fs::symlink_metadata(&at).expect("there").permissions(), before, "{what}");
     }
+}
+
+#[test]
+fn t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_since() {
+    for (how, by_removal) in
+        [(How::Done, false), (How::Dropped, false), (How::Done, true), (How::Dropped, true)]
+    {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        commit(&bench.workspace("t1"), "d", "new\n", "first");
+        land(&bench, "t1", "work.land.moved=kill").output().expect("it starts");
+        board.act(&task("t1"), Event::Closed { how, why: None }).expect("closed");
+        desk(&bench, |desk| match by_removal {
+            true => desk.remove_workspace(&task("t1"), false).expect("all of it has landed"),
+            false => drop(desk.harvest(&Wish::of(&task("t1"))).expect("it is brought to its end")),
+        });
+        let landed = How::Landed { sha: bench.main().to_string(), main: "main".into() };
+        assert_eq!(state(&board, "t1"), State::Closed { how: landed, why: None });
+        assert_eq!(facts(&bench, "harvest.landed"), 1);
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_a_task_that_was_reopened_is_not_closed_by_what_landed_before() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "new\n", "first");
+    let ask = || desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("asked").outcome);
+    assert!(matches!(ask(), Outcome::Landed(_)));
+    git(&bench.repo, &["revert", "--no-edit", "HEAD"]);
+    board.act(&task("t1"), Event::Reopened { why: "again".into() }).expect("reopened");
+    // The very tip, and a branch of which git left out what it had seen on main.
+    for is_rebased in [false, true] {
+        if is_rebased {
+            git(&clone, &["fetch", "-q"]);
+            git(&clone, &["rebase", "-q", "origin/main"]);
+        }
+        let Outcome::Refused(why) = ask() else { panic!("{is_rebased}") };
+        assert!(why.contains("before it was reopened"), "{why}");
+        assert!(!state(&board, "t1").is_closed());
+    }
+    commit(&clone, "d", "new again\n", "again");
+    assert!(matches!(ask(), Outcome::Landed(_)));
+    assert!(state(&board, "t1").is_closed());
 }

@@ -111,6 +111,7 @@ impl Bench {
             branch: RefName::of_task(&task(id)),
             task: task(id),
             base: None,
+            seen: None,
             mode: Mode::Pick,
             gate: Gate {
                 command: gate::Command::None,

@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is on another branch keeps a workspace",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        ("!name.starts_with(\"refs/bisect/\")", "name == known.branch.as_str()"),
+        ("!name.starts_with(b\"refs/bisect/\")", "name == known.branch.as_str().as_bytes()"),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
     of_work(
@@ -292,10 +292,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a harvest whose task another one closed says that it has landed",
         "I9",
         "crates/work/src/landing/harvest.rs",
-        (
-            "Ok(Outcome::Refused(why)) => match self.has_landed(&task)? {",
-            "Ok(Outcome::Refused(why)) => match self.has_landed(&task)?.filter(|_| false) {",
-        ),
+        ("match self.has_landed(task)? {", "match self.has_landed(task)?.filter(|_| false) {"),
         "desk::i9_a_harvest_whose_task_another_one_closed_meanwhile_says_that_it_has_landed",
     ),
     of_work(
@@ -336,17 +333,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a workspace that somebody removes is not swept",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        (
-            "name.starts_with(of)) && is_free(&at)?;",
-            "name.starts_with(of)) && (name.starts_with(GONE) || is_free(&at)?);",
-        ),
+        ("name.starts_with(GONE) && removals.is_some()", "name.starts_with(GONE)"),
         "desk::i9_what_is_committed_while_a_workspace_goes_brings_it_back",
     ),
     of_work(
         "a workspace that somebody removes is not said to be gone",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        ("            && is_free(&layout.workspaces().join(&name))?\n", ""),
+        ("join(REMOVALS))?.is_none() {", "join(REMOVALS))?.is_some_and(|_| false) {"),
         "desk::i9_what_is_committed_while_a_workspace_goes_brings_it_back",
     ),
     of_work(
@@ -360,7 +354,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what a linked checkout of a workspace has keeps it",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        ("files.extend(path.ends_with(\"HEAD\")", "files.extend(path.ends_with(\"none\")"),
+        ("let is_head = path.ends_with(\"HEAD\")", "let is_head = path.ends_with(\"none\")"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -410,5 +404,97 @@ pub(super) const ROWS: &[Safeguard] = &[
         "crates/cli/src/verb/clone/brief.rs",
         ("            hand_over.plan(self.runtime.clone(), None)?;\n", ""),
         "clones::brief::what_could_never_start_is_not_begun",
+    ),
+    of_work(
+        "a log of a linked checkout is no name",
+        "I9",
+        "crates/work/src/workspace/remove.rs",
+        (" && path.parent().and_then(Path::parent) == Some(&linked)", ""),
+        "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
+    ),
+    of_work(
+        "what another remote has is kept nowhere",
+        "I9",
+        "crates/work/src/workspace/remove.rs",
+        ("b\"refs/remotes/origin/\"", "b\"refs/remotes/\""),
+        "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
+    ),
+    of_work(
+        "for who is no workspace's no folder is made",
+        "I9",
+        "crates/work/src/workspace/create.rs",
+        ("let dir = Dir::open(at)?;", "let dir = Dir::make(at)?;"),
+        "desk::commits_are_by_whoever_goes_on_with_a_workspace",
+    ),
+    of_work(
+        "work that landed lands nowhere else by a changed task",
+        "I9",
+        "crates/work/src/landing/harvest.rs",
+        (
+            "Ok(told.is_none().then_some(landing))",
+            "Ok((told.is_none() || told.is_some()).then_some(landing))",
+        ),
+        "places::i9_work_that_landed_lands_nowhere_else_by_a_task_that_was_changed_since",
+    ),
+    of_work(
+        "what landed is known where main became another's name",
+        "I9",
+        "crates/work/src/harvest/mark.rs",
+        (
+            "repo.alias(&landing.main)?.as_deref() != Some(job.main.as_str())",
+            "repo.alias(&landing.main)?.as_deref() != Some(\"\")",
+        ),
+        "places::i9_what_landed_is_known_where_main_has_become_another_branchs_name",
+    ),
+    of_work(
+        "a lock is known by its token",
+        "A25 T19",
+        CHECKOUT,
+        (
+            ".ends_with(note.token.as_bytes())",
+            ".ends_with(note.token.as_bytes()) && said.starts_with(format!(\"{OURS}{}\", checkout.dir.display()).as_bytes())",
+        ),
+        "places::a25_t19_fm_harvest_kill_a_home_that_was_moved_finishes_its_landing",
+    ),
+    of_work(
+        "what cannot be swept keeps nothing else",
+        "I9",
+        "crates/work/src/workspace/remove.rs",
+        (
+            "            failed.get_or_insert(error);\n            false\n",
+            "            panic!(\"{error}\")\n",
+        ),
+        "desk::i9_a_workspace_that_cannot_be_removed_keeps_no_other",
+    ),
+    of_work(
+        "a dead landing of a task that was closed since is told",
+        "T19 FM",
+        "crates/work/src/landing/harvest.rs",
+        ("let untold = found.as_ref().map(", "let untold = found.as_ref().filter(|_| false).map("),
+        "places::t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_since",
+    ),
+    of_work(
+        "a workspace does not go before its dead landing is told",
+        "T19 FM",
+        "crates/work/src/landing/workspaces.rs",
+        (".filter(|task| task.state.is_closed())", ".filter(|_| false)"),
+        "places::t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_since",
+    ),
+    of_work(
+        "what was reopened is not closed by what landed before",
+        "T19",
+        "crates/work/src/landing/harvest.rs",
+        (
+            "Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it))",
+            "Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it) && false)",
+        ),
+        "places::t19_a_task_that_was_reopened_is_not_closed_by_what_landed_before",
+    ),
+    of_work(
+        "work whose task is changed while the gate runs does not land",
+        "I9",
+        "crates/work/src/harvest/run.rs",
+        ("_ if is_changed =>", "_ if is_changed && job.is_dry =>"),
+        "desk::t19_work_whose_task_is_dropped_while_the_gate_runs_does_not_land",
     ),
 ];

@@ -8,6 +8,7 @@ use netsky_work::workspace;
 use super::{agent, tell};
 use crate::context::Context;
 use crate::error::{Error, Kind};
+use crate::output;
 use crate::run::Run;
 
 /// Take a task, for as long as this generation of the agent lives
@@ -28,8 +29,10 @@ impl Run for Args {
                 Error::new(Kind::NotFound, "no task is free").hint("see `netsky task list`")
             })?,
         };
-        // What it commits there is its own, whoever the workspace was made for.
-        workspace::set_author(cx.home()?, &task.id, &author)?;
+        // What it commits there is its own, whoever the workspace was made for. The claim stands, whatever comes of that.
+        if let Err(error) = workspace::set_author(cx.home()?, &task.id, &author) {
+            output::complain("netsky", &format!("commits are by whom they were by before: {error}"));
+        }
         let what = format!("claimed: {}", task.title);
         tell(cx, &task, &what)
     }
