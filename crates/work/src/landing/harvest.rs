@@ -153,8 +153,9 @@ impl Desk<'_> {
                 Some(sha) => Outcome::AlreadyLanded { sha },
                 None => Outcome::Refused(why),
             },
+            // One that is closed by now was closed so by another harvest.
             Outcome::AlreadyLanded { sha }
-                if !task.state.is_closed() && self.was_closed_as(task, &sha)? =>
+                if self.was_closed_as(task, &sha)? && self.has_landed(task)?.is_none() =>
             {
                 let way = "make anew what was reverted (`git commit --amend`, `git rebase --force-rebase`), or close it";
                 Outcome::Refused(format!(

@@ -497,4 +497,11 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("_ if is_changed =>", "_ if is_changed && job.is_dry =>"),
         "desk::t19_work_whose_task_is_dropped_while_the_gate_runs_does_not_land",
     ),
+    of_verbs(
+        "of two harvests of one task the second says that it has landed",
+        "A9 T19",
+        "crates/work/src/landing/harvest.rs",
+        (" && self.has_landed(task)?.is_none() =>", " =>"),
+        "landing::queue::a9_t19_two_verbs_on_one_task_at_once_land_it_once_and_both_say_so",
+    ),
 ];
