@@ -36,16 +36,16 @@ fn t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_la
 }
 
 #[test]
-fn t19_a_branch_of_other_files_that_is_checked_out_at_the_last_moment_stops_nothing() {
+fn t19_main_that_goes_to_another_checkout_at_the_last_moment_gets_its_files_there() {
     let bench = bench();
-    git(&bench.repo, &["switch", "-q", "-c", "dev"]);
-    commit(&bench.repo, "d", "of that branch\n", "otherwise");
-    git(&bench.repo, &["switch", "-q", "main"]);
-    let said =
-        bench.held_harvest("t1", "work.land.noted", || drop(git(&bench.repo, &["switch", "-q", "dev"])));
-    assert!(said.starts_with("Landed(") && said.contains("tree: None"), "{said}");
-    assert_eq!(git(&bench.repo, &["status", "--porcelain"]), "");
-    assert_eq!(git(&bench.repo, &["show", ":d"]), "of that branch");
+    let linked = bench.temp.path().join("linked");
+    let said = bench.held_harvest("t1", "work.land.noted", || {
+        git(&bench.repo, &["switch", "-q", "-c", "dev"]);
+        git(&bench.repo, &["worktree", "add", "-q", linked.to_str().expect("text"), "main"]);
+    });
+    assert!(said.starts_with("Landed(") && said.contains("tree: Moved"), "{said}");
+    assert_eq!((git(&linked, &["status", "--porcelain"]), linked.join("d").exists()), (String::new(), true));
+    assert_clean(&bench, "dev", false);
 }
 
 #[test]

@@ -165,14 +165,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "kills::t19_a_change_that_the_owner_makes_while_a_landing_is_dead_is_not_overwritten",
     ),
     of_work(
-        "files of another branch do not follow",
+        "main that goes to another checkout at the last moment gets its files there",
         "T19",
         "crates/work/src/harvest/checkout.rs",
         (
             "        Ok(false) => Ok(Some(Not::Elsewhere)),\n        Err(error) => Err(error),\n",
             "        Ok(false) | Err(_) => Ok(None),\n",
         ),
-        "switches::t19_a_branch_of_other_files_that_is_checked_out_at_the_last_moment_stops_nothing",
+        "switches::t19_main_that_goes_to_another_checkout_at_the_last_moment_gets_its_files_there",
     ),
     of_work(
         "main does not move under a rebase of it",
