@@ -380,8 +380,10 @@ fn t19_i9_a_landing_that_does_not_come_to_be_takes_no_earlier_ones_place() {
 
 #[test]
 fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
-    let (bench, _board) = bench();
-    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let made = desk(&bench, |desk| desk.create_workspace(&task("t1"), None).expect("made").workspace);
+    commit(&made.folder(&bench.layout), "d", "new\n", "first");
     let tip = landed(bench.harvest("t1")).tip;
     let mut command = Command::new(HELPER);
     command.args(["remove", bench.layout.home().to_str().expect("text"), "t1", tip.as_str()]);
