@@ -250,7 +250,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is on another branch keeps a workspace",
         "I9",
         "crates/work/src/workspace/remove.rs",
-        ("!name.starts_with(b\"refs/bisect/\")", "name == known.branch.as_str().as_bytes()"),
+        ("!name.starts_with(b\"refs/bisect/\")", "name.as_slice() == known.branch.as_str().as_bytes()"),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
     of_work(
