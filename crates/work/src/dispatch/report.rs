@@ -94,6 +94,13 @@ impl Dispatches<'_> {
 
     /// Of what was handed out.
     fn report_handed(&self, by: &Speaker, had: &Dispatch, (verdict, text): Said<'_>) -> Result<Reported> {
+        let had = &match had.state {
+            // Who handed it out was killed when the clone had its brief, and that was quicker than a repeat or a tick.
+            State::Chosen if self.bus.has(&had.agent, &had.brief())? => {
+                self.brief_held(had, by.generation_after(Generation::NONE, &had.task)?)?
+            }
+            _ => had.clone(),
+        };
         let holder = had.holder().unwrap_or(Generation::NONE);
         let generation = by.generation_after(holder, &had.task)?;
         let after = had.after(Step::Reported(End { verdict, text: text.to_owned(), generation }))?;

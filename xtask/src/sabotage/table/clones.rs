@@ -203,4 +203,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("                    self.move_task(&followed, &on)?;\n", ""),
         "clones::blocked::i7_what_a_clone_waits_for_outlives_it",
     ),
+    of_verbs(
+        "a report does the rest of a hand-over whose brief is there",
+        "FM",
+        "crates/work/src/dispatch/report.rs",
+        (
+            "State::Chosen if self.bus.has(&had.agent, &had.brief())? =>",
+            "State::Chosen if had.task.as_str().is_empty() =>",
+        ),
+        "clones::points::fm_dispatch_kill_once_the_brief_is_there_a_report_does_the_rest",
+    ),
 ];

@@ -16,7 +16,7 @@ impl Yard {
     }
 
     /// How many facts of a kind there are of a task.
-    fn facts_of(&self, kind: &str, task: &str) -> usize {
+    pub(super) fn facts_of(&self, kind: &str, task: &str) -> usize {
         self.facts(kind).into_iter().filter(|fact| fact.data["task"] == task).count()
     }
 

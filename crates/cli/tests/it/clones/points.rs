@@ -36,6 +36,30 @@ fn fm_dispatch_kill_at_every_step_a_repeat_makes_one_dispatch_of_it() {
 }
 
 #[test]
+fn fm_dispatch_kill_once_the_brief_is_there_a_report_does_the_rest() {
+    let yard = Yard::new();
+    // Whose work is done is idle, and has the next.
+    for (point, agent) in [
+        ("work.dispatch.claimed", "agent1"),
+        ("work.dispatch.sent", "agent2"),
+        ("work.dispatch.recorded", "agent2"),
+    ] {
+        let task = yard.task(point);
+        yard.killed(point, yard.stage.command(&["clone", "brief", &task]));
+        let (code, line) = yard.report(agent, 1, &["--done", "it is", "--task", &task]);
+        if agent == "agent1" {
+            assert!(code != 0 && yard.is_in_hand(&task), "nobody was told: {code} {line}");
+            continue;
+        }
+        assert!(code == 0 && line == format!("task {task} is reported done\n"), "{point}: {code} {line}");
+        for kind in ["clone.briefed", "clone.finished"] {
+            assert_eq!(yard.facts_of(kind, &task), 1, "{point}: {kind}");
+        }
+        assert!(!yard.is_in_hand(&task), "{point}");
+    }
+}
+
+#[test]
 fn fm_dispatch_kill_at_every_step_a_tick_does_the_rest() {
     let yard = Yard::new();
     for (at, point) in HAND_OVER.iter().enumerate() {
