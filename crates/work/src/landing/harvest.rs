@@ -103,16 +103,16 @@ impl Desk<'_> {
         let workspace = match (found, landed) {
             (None, None) if task.repo.is_none() => return Err(Error::NoRepository(task.id.clone())),
             (None, None) => return Err(Error::NoWorkspace(task.id.clone())),
-            (None, Some((sha, main))) => return Ok(said(&main, Outcome::AlreadyLanded { sha })),
-            (Some(workspace), Some((sha, main))) => {
+            (Some(workspace), Some((sha, main))) if !wish.is_dry => {
                 let said = said(&main, Outcome::AlreadyLanded { sha });
-                return if wish.is_dry { Ok(said) } else { self.left_undone(&task, &workspace, wish, said) };
+                return self.left_undone(&task, &workspace, &self.job(&workspace, wish)?, wish, said);
             }
+            (_, Some((sha, main))) => return Ok(said(&main, Outcome::AlreadyLanded { sha })),
             (Some(workspace), None) => workspace,
         };
         let job = self.job(&workspace, wish)?;
         if let Some(why) = self.moved(&task, &workspace)? {
-            return self.elsewhere(&task, &workspace, wish, why);
+            return self.elsewhere(&task, &workspace, &job, wish, why);
         }
         let job = Job { seen: Some(task.clone()), ..job };
         if wish.is_dry {
@@ -168,13 +168,20 @@ impl Desk<'_> {
 
     /// Of a task that is to land elsewhere than its workspace is of nothing lands; what a dead harvest has landed of it, and told
     /// nobody of, has landed all the same.
-    fn elsewhere(&self, task: &Task, workspace: &Workspace, wish: &Wish, why: String) -> Result<Harvested> {
-        let (job, tip) = (self.job(workspace, wish)?, workspace.tip(self.layout));
-        let landed = self.untold(&job)?.filter(|landing| tip.as_ref() == Some(&landing.tip));
+    fn elsewhere(
+        &self,
+        task: &Task,
+        workspace: &Workspace,
+        job: &Job,
+        wish: &Wish,
+        why: String,
+    ) -> Result<Harvested> {
+        let tip = workspace.tip(self.layout);
+        let landed = self.untold(job)?.filter(|landing| tip.as_ref() == Some(&landing.tip));
         let outcome =
             landed.map_or(Outcome::Refused(why), |landing| Outcome::AlreadyLanded { sha: landing.sha });
         let said = Harvested::of(task, &job.main, &workspace.branch, outcome);
-        if wish.is_dry { Ok(said) } else { self.left_undone(task, workspace, wish, said) }
+        if wish.is_dry { Ok(said) } else { self.left_undone(task, workspace, job, wish, said) }
     }
 
     /// Whether a task was closed as landed so before: whoever reopened it wants something else.
@@ -199,7 +206,11 @@ impl Desk<'_> {
         let Some(landing) = self.untold(&job)? else { return Ok(None) };
         let outcome = Outcome::AlreadyLanded { sha: landing.sha };
         let said = Harvested::of(task, &job.main, &workspace.branch, outcome);
-        if wish.is_dry { Ok(Some(said)) } else { self.left_undone(task, workspace, wish, said).map(Some) }
+        if wish.is_dry {
+            Ok(Some(said))
+        } else {
+            self.left_undone(task, workspace, &job, wish, said).map(Some)
+        }
     }
 
     /// The landing that `main` has of a task, where the record has it not.
@@ -214,15 +225,15 @@ impl Desk<'_> {
         &self,
         task: &Task,
         workspace: &Workspace,
+        job: &Job,
         wish: &Wish,
         mut said: Harvested,
     ) -> Result<Harvested> {
-        let job = self.job(workspace, wish)?;
-        match settle(&job) {
+        match settle(job) {
             Ok(why) => said.troubles.extend(why.as_deref().map(behind)),
             Err(error) => said.troubles.push(error.to_string()),
         }
-        let kept = self.look_back(task, &job, wish, &mut said);
+        let kept = self.look_back(task, job, wish, &mut said);
         let tip = workspace.tip(self.layout);
         said.has_more = kept.zip(tip).is_some_and(|(kept, tip)| kept.tip != tip);
         Ok(said)
