@@ -195,19 +195,18 @@ impl Desk<'_> {
                 Ok(()) => gone.push(id),
             }
         }
-        // Told before the last of it goes, for then nobody knows of it any more.
-        for id in workspace::leaving(self.layout)? {
-            let is_told = self.last(WORKSPACE, id.as_str())?.is_none_or(|last| last.kind != CREATED);
-            if !is_told && workspace::find(self.layout, &id)?.is_none() {
-                self.facts.append(
-                    REMOVED,
-                    id.as_str(),
-                    json!({ "task": id, "forced": null, "base": null }),
-                )?;
-            }
-        }
-        let swept = workspace::gc(self.layout)?;
+        let swept = workspace::gc(self.layout, |id| self.tell_removed(id))?;
         failed.map_or(Ok((swept, gone)), Err)
+    }
+
+    /// That a workspace is gone whose remover died, unless it was told, or there is another by now.
+    fn tell_removed(&self, id: &TaskId) -> Result<()> {
+        let is_told = self.last(WORKSPACE, id.as_str())?.is_none_or(|last| last.kind != CREATED);
+        if is_told || workspace::find(self.layout, id)?.is_some() {
+            return Ok(());
+        }
+        self.facts.append(REMOVED, id.as_str(), json!({ "task": id, "forced": null, "base": null }))?;
+        Ok(())
     }
 }
 

@@ -5,10 +5,11 @@
 //! and not by reference: what is removed there stays here, and packs that somebody wrote to are never handed out again. We never
 //! run git in it again: its agent may have made anything of it.
 //!
-//! Reading order: [`Workspace`] → `create` (with `mirror`) → `remove` and [`gc`].
+//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `remove` and [`gc`].
 
 mod create;
 mod mirror;
+mod names;
 mod remove;
 
 use std::fs::Metadata;
@@ -26,7 +27,7 @@ use crate::Result;
 use crate::git::{Identity, RefName, Remote, Sha};
 
 pub use create::{SHARE_FROM, Wish, create};
-pub use remove::{Over, Removed, Swept, gc, leaving, remove};
+pub use remove::{Over, Removed, Swept, gc, remove};
 
 /// What is known of a workspace, beside the clone and out of its reach.
 const KNOWN: &str = "workspace.json";
@@ -59,7 +60,7 @@ impl Workspace {
 
     /// Where its branch is, read from its files: no git runs in it.
     pub fn tip(&self, layout: &Layout) -> Option<Sha> {
-        remove::tip_of(&self.folder(layout), self)
+        names::tip_of(&self.folder(layout), self)
     }
 }
 
@@ -81,7 +82,7 @@ impl Bytes {
 
 /// What a task's workspace has that is kept nowhere else.
 pub fn unlanded(layout: &Layout, task: &TaskId, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
-    remove::unlanded(&layout.workspace(task), is_kept)
+    names::unlanded(&layout.workspace(task), is_kept)
 }
 
 /// Whom commits in a task's workspace are by from now on; nothing where it has none.

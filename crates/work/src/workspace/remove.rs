@@ -1,31 +1,26 @@
 //! A workspace goes when its work has landed, or when the owner says so.
 
-use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use netsky_disk::ReadError;
-use netsky_disk::fs::{Dir, read_users_file};
+use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::{KNOWN, REPO, Workspace, each_below, list, mirror};
-use crate::git::{Remote, Sha, plain_line};
+use super::names::unlanded;
+use super::{list, mirror};
+use crate::git::{Remote, Sha};
 use crate::{Error, Result};
 
-/// How what was fetched of a workspace's repository is called.
-const ORIGIN: &[u8] = b"refs/remotes/origin/";
 /// How a workspace is called that is being removed.
 const GONE: &str = ".gone-";
 /// The lock of whoever removes one, beside them.
 const REMOVALS: &str = ".removals";
 /// How long that is waited for: a removal takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Most bytes of a file of refs.
-const MOST: u64 = 64 * 1024 * 1024;
 
 /// Why a workspace may go.
 #[derive(Clone, Copy)]
@@ -90,91 +85,6 @@ pub(super) fn removals(layout: &Layout) -> Result<Lock> {
     })
 }
 
-/// The tasks whose workspaces somebody began to remove, and died; none while somebody removes one.
-///
-/// # Errors
-/// Their folder cannot be read.
-pub fn leaving(layout: &Layout) -> Result<Vec<TaskId>> {
-    let names = names(&layout.workspaces())?;
-    if names.is_empty() || Lock::try_take(layout.workspaces().join(REMOVALS))?.is_none() {
-        return Ok(Vec::new());
-    }
-    let task = |name: String| name.strip_prefix(GONE)?.rsplit_once('-')?.0.parse().ok();
-    Ok(names.into_iter().filter_map(task).collect())
-}
-
-/// What a workspace has that did not land: a name of a commit that is kept nowhere else.
-pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
-    let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
-        return Some("it does not say what it is".to_owned());
-    };
-    // Names that are kept otherwise than in files are not seen.
-    if tip_of(&at.join(REPO), &known).is_none() {
-        return Some(format!("{} is not there", known.branch));
-    }
-    let Ok(all) = refs(&at.join(REPO).join(".git")) else { return Some("its refs do not read".to_owned()) };
-    let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
-    let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
-    let is_there = |at: &str| {
-        at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| is_kept(&at))
-    };
-    // What a search for a culprit goes through are commits of others, or of a branch.
-    let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
-    let (name, at) = own.find(|(_, at)| !is_there(at))?;
-    Some(plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name))))
-}
-
-/// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
-/// leads on.
-fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
-    let mut files = vec![git.join("HEAD")];
-    let linked = git.join("worktrees");
-    each_below(&linked, |path, _| {
-        let is_head = path.ends_with("HEAD") && path.parent().and_then(Path::parent) == Some(&linked);
-        files.extend(is_head.then(|| path.to_owned()));
-    })?;
-    each_below(&git.join("refs"), |path, of| {
-        let is_ref = !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
-        files.extend(is_ref.then(|| path.to_owned()));
-    })?;
-    let mut all = BTreeMap::new();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    for line in bytes_of(&git.join("packed-refs"))?.unwrap_or_default().split(|byte| *byte == b'\n') {
-        let mut parts = line.splitn(2, |byte| *byte == b' ');
-        if let (Some(at), Some(name)) = (parts.next().filter(|at| *at != b"#"), parts.next()) {
-            all.insert(name.to_owned(), text(at));
-        }
-    }
-    for file in files {
-        let name = file.strip_prefix(git).unwrap_or(&file).as_os_str().as_encoded_bytes();
-        match bytes_of(&file)? {
-            Some(bytes) if !bytes.starts_with(b"ref: ") => drop(all.insert(name.to_owned(), text(&bytes))),
-            _ => drop(all.remove(name)),
-        }
-    }
-    Ok(all)
-}
-
-/// A file of git's; none if it is not there.
-fn bytes_of(file: &Path) -> Result<Option<Vec<u8>>> {
-    match read_users_file(file, MOST) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
-        Err(e) => Err(e.on("read", file).into()),
-    }
-}
-
-/// Where a workspace's branch is, read from its files: no git runs in it.
-pub(super) fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
-    let (git, branch) = (repo.join(".git"), workspace.branch.as_str());
-    if let Ok(Some(loose)) = bytes_of(&git.join(branch)) {
-        return String::from_utf8_lossy(&loose).trim().parse().ok();
-    }
-    let packed = bytes_of(&git.join("packed-refs")).ok()??;
-    let packed = String::from_utf8_lossy(&packed);
-    packed.lines().find_map(|line| line.split_once(' ').filter(|(_, name)| *name == branch))?.0.parse().ok()
-}
-
 /// What a sweep took away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -186,11 +96,12 @@ pub struct Swept {
     pub mirrors: usize,
 }
 
-/// Take away what dead processes left, and what nobody needs any more.
+/// Take away what dead processes left, and what nobody needs any more. Before the last of a workspace goes whose remover died, its
+/// task is told of: then nobody knows of it any more.
 ///
 /// # Errors
 /// What the system refuses; the rest is left for the next time.
-pub fn gc(layout: &Layout) -> Result<Swept> {
+pub fn gc(layout: &Layout, tell: impl Fn(&TaskId) -> Result<()>) -> Result<Swept> {
     let (mut swept, mut failed) = (Swept::default(), None);
     // What cannot be removed keeps nothing else.
     let mut counted = |removed: Result<bool>| {
@@ -206,11 +117,11 @@ pub fn gc(layout: &Layout) -> Result<Swept> {
     };
     for name in all {
         let at = layout.workspaces().join(&name);
-        let is_gone = name.starts_with(GONE) && removals.is_some();
-        swept.workspaces += counted(match name.starts_with(NEW) {
-            true => is_free(&at).and_then(|is_left| Ok(is_left && is_removed(&at)?)),
-            false if is_gone => is_removed(&at),
-            false => Ok(false),
+        let dead = name.strip_prefix(GONE).filter(|_| removals.is_some());
+        swept.workspaces += counted(match dead {
+            Some(of) => task_of(of).as_ref().map_or(Ok(()), &tell).and_then(|()| is_removed(&at)),
+            None if name.starts_with(NEW) => is_free(&at).and_then(|is_left| Ok(is_left && is_removed(&at)?)),
+            None => Ok(false),
         });
     }
     drop(removals);
@@ -226,6 +137,11 @@ pub fn gc(layout: &Layout) -> Result<Swept> {
         list(layout)?.into_iter().filter_map(|(_, found)| Some(found.ok()?.repo)).collect();
     swept.mirrors = mirror::sweep(layout, &needed)?;
     failed.map_or(Ok(swept), Err)
+}
+
+/// Whose workspace it was that is called so behind [`GONE`].
+fn task_of(name: &str) -> Option<TaskId> {
+    name.rsplit_once('-')?.0.parse().ok()
 }
 
 fn names(folder: &Path) -> Result<Vec<String>> {

@@ -171,10 +171,10 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     assert!(matches!(bench.harvest("t1"), Outcome::Refused(_)));
     commit(&bench.workspace("t1"), "e", "new\n", "third");
     assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("removed"), Removed::Gone);
-    let swept = gc(&bench.layout).expect("swept");
+    let swept = gc(&bench.layout, |_| Ok(())).expect("swept");
     assert_eq!((swept.workspaces, swept.scratch, swept.mirrors), (0, 0, 1));
     bench.workspace("t2");
-    assert_eq!(gc(&bench.layout).expect("swept").mirrors, 0, "one that is needed stays");
+    assert_eq!(gc(&bench.layout, |_| Ok(())).expect("swept").mirrors, 0, "one that is needed stays");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn fm_workspace_kill_before_anything_marks_what_is_made_it_is_swept_all_the_same
             None => {}
         }
     }
-    assert_eq!(gc(&bench.layout).expect("swept").workspaces, 3);
-    assert_eq!(gc(&bench.layout).expect("swept").workspaces, 0, "once");
+    assert_eq!(gc(&bench.layout, |_| Ok(())).expect("swept").workspaces, 3);
+    assert_eq!(gc(&bench.layout, |_| Ok(())).expect("swept").workspaces, 0, "once");
     assert!(clone.exists(), "what is finished stays");
 }

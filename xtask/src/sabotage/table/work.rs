@@ -386,7 +386,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_work(
         "a workspace with more than landed stays",
         "T19",
-        "crates/work/src/workspace/remove.rs",
+        "crates/work/src/workspace/names.rs",
         ("own.find(|(_, at)| !is_there(at))?;", "own.find(|(_, at)| !is_there(at) && at.is_empty())?;"),
         "workspaces::a_workspace_goes_when_it_has_landed_or_by_force",
     ),
