@@ -71,8 +71,15 @@ fn bad(text: &str) -> Option<&'static str> {
         Some(_) => return Some("only https and ssh are used"),
         None => match text.split_once(':') {
             // A slip of the pen: as a host it would be kept with whatever stands behind it.
-            Some(("http" | "https" | "ssh", _)) => {
+            Some((word, _))
+                if ["http", "https", "ssh"].iter().any(|known| known.eq_ignore_ascii_case(word)) =>
+            {
                 return Some("an address has two slashes behind its first word");
+            }
+            Some((_, path)) if path.contains('@') => {
+                return Some(
+                    "a secret in an address is seen by all: what is before @ belongs before the host",
+                );
             }
             Some((place, path)) if !place.contains('/') => (place, path),
             _ => return Some("it is neither an absolute path nor an address"),
@@ -152,6 +159,8 @@ mod tests {
             "user@-host:x",
             "https://host/a b",
             "https:/me:secret@host/a",
+            "HTTPS:/host/a",
+            "git:/me:secret@host/a",
             "ssh:host/a",
             "https://host/a\nb",
             "/a\nb",
