@@ -5,9 +5,11 @@ use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::task::Task;
 use netsky_runtime::Config;
 use netsky_watchdog::{
-    Context as Constellation, Error as Unplanned, MAX_CLONES, Plan, clones, may_hand_out, plan_clone, up,
+    Context as Constellation, Error as Unplanned, MAX_CLONES, Plan, clones, may_hand_out, plan_clone,
+    stop_clone, up,
 };
 use netsky_work::dispatch::Dispatches;
+use netsky_work::dispatch::Error::Gone;
 use netsky_work::workspace::{self, Workspace};
 use serde_json::json;
 
@@ -63,7 +65,12 @@ impl Run for Args {
             Some(Seen { generation, .. }) => *generation,
             None => hand_over.start(self.runtime.clone(), place.as_ref())?,
         };
-        let briefed = dispatches.brief(&decided, generation)?;
+        let briefed = dispatches.brief(&decided, generation);
+        if runs.is_none() && matches!(briefed, Err(Gone(_))) && !dispatches.is_at_work(&decided.agent)? {
+            // Whoever stopped it meanwhile was told that it stays down.
+            stop_clone(&constellation, &caller, &decided.agent, None)?;
+        }
+        let briefed = briefed?;
         tell(cx, &briefed, place.as_ref(), runs.is_none())
     }
 }

@@ -1,6 +1,8 @@
 //! Dispatches that end without a word of the clone's, and those that do not end though it dies.
 
-use netsky_disk::process::Signal;
+use std::process::Stdio;
+
+use netsky_disk::process::{self, Signal};
 
 use super::{Yard, said};
 
@@ -39,6 +41,25 @@ fn a_clone_that_is_stopped_has_its_task_no_more_and_stays_down_with_its_mail() {
     let told = yard.json(&["clone", "brief", &task, "--json"]);
     assert_eq!(told["agent"], "agent2", "whose mail waits would be given that first");
     assert_eq!(yard.stage.refused(&["clone", "stop", "5"]).0, 3);
+}
+
+#[test]
+fn i7_a_clone_that_is_stopped_while_it_is_started_stays_down() {
+    let yard = Yard::new();
+    let task = yard.work("one");
+    let mut brief = yard.stage.command(&["clone", "brief", &task, "--agent", "1"]);
+    brief.env("NETSKY_FAULT", "work.workspace.made=stop");
+    brief.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let brief = brief.spawn().expect("it starts");
+    let id = process::identify_child(brief.id()).expect("ours");
+    yard.stage.until("the workspace", |_| process::is_stopped(&id).then_some(()));
+    let stopped = yard.stage.ok(&["clone", "stop", "1"]);
+    process::signal(&id, Signal::CONT).expect("ours");
+    let (code, line) = said(&brief.wait_with_output().expect("it ends"));
+    assert!(stopped.contains("stays down") && code == 5, "{stopped}{code} {line}");
+    let clone = yard.stage.agent("agent1");
+    assert_eq!((&clone["want"], &clone["pid"]), (&"stopped".into(), &serde_json::Value::Null));
+    assert_eq!(yard.state(&task)["is"], "open");
 }
 
 #[test]
