@@ -277,6 +277,24 @@ impl Repo {
         }
     }
 
+    /// Whether a setting says that its files are not beside its folder.
+    pub(crate) fn has_files_elsewhere(&self) -> Result<bool> {
+        let told = self.tell(&["config", "--get", "core.worktree"], &[])?;
+        match told.code {
+            1 => Ok(false),
+            _ => told.well("config").map(|_| true),
+        }
+    }
+
+    /// Whether it has left some of its objects where it was cloned from.
+    pub(crate) fn is_partial(&self) -> Result<bool> {
+        let packs = match Dir::look_into(self.objects().join("pack")) {
+            Err(e) if e.is_not_found() => return Ok(false),
+            packs => packs?.names()?,
+        };
+        Ok(packs.iter().any(|name| name.ends_with(".promisor")))
+    }
+
     /// Its folder by itself: where git says it is, if what is there is a file that names another.
     pub(crate) fn own(&self) -> Result<PathBuf> {
         if self.dir.is_dir() { real(&self.dir) } else { self.folder("--git-dir") }

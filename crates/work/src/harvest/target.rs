@@ -126,17 +126,22 @@ pub(crate) fn owners(job: &Job) -> Result<Repo> {
 fn checkout_of(job: &Job, main: &RefName, repo: &Repo) -> Result<Option<Checkout>> {
     let told = repo.bytes(&["worktree", "list", "--porcelain", "-z"], &[])?;
     let told = String::from_utf8_lossy(&told);
-    let mut found = Vec::new();
+    let (mut found, mut gone) = (Vec::new(), Vec::new());
     for entry in told.split("\0\0") {
         let value = |key: &str| entry.split('\0').find_map(|line| line.strip_prefix(key));
         if value("branch ") == Some(main.as_str()) && value("bare").is_none() {
-            found.extend(value("worktree ").map(PathBuf::from));
+            let list = if value("prunable").is_some() { &mut gone } else { &mut found };
+            list.extend(value("worktree ").map(PathBuf::from));
         }
     }
-    match &found[..] {
-        [] => Ok(None),
-        [tree] => Ok(Some(laid_out(job, main, repo, tree)?)),
-        [_, other, ..] => Err(Error::unfit(other, format!("a second folder has {main} checked out"))),
+    let second = "a second folder has it checked out, and files can follow in one alone";
+    match (&found[..], &gone[..]) {
+        ([], []) => Ok(None),
+        ([tree], _) | ([], [tree, ..]) => Ok(Some(laid_out(job, main, repo, tree)?)),
+        ([_, other, ..], _) => Err(Error::unfit(
+            other,
+            format!("{second}: check out another branch than {} there", main.short()),
+        )),
     }
 }
 
@@ -154,6 +159,11 @@ fn laid_out(job: &Job, main: &RefName, repo: &Repo, tree: &Path) -> Result<Check
     // A linked checkout of another branch is of the same repository, and has a folder of its own.
     if inner.dir() == tree || (is_elsewhere && inner.own()? != repo.dir()) {
         return Err(Error::unfit(&tree, format!("the files of {main} are elsewhere: name their folder")));
+    }
+    if !is_elsewhere && inner.has_files_elsewhere()? {
+        let why =
+            format!("core.worktree puts the files of {main} elsewhere, where they cannot follow: unset it");
+        return Err(Error::unfit(&tree, why));
     }
     if inner.common()? != repo.dir() {
         return Err(Error::unfit(
