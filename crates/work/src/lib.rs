@@ -62,6 +62,9 @@ pub enum Error {
     /// Its clone has what is nowhere else: this.
     #[error("the workspace of task {0} has what has not landed: {1}")]
     NotLanded(TaskId, String),
+    /// Its work landed, and not everybody is told.
+    #[error("the workspace of task {0} stays until all is told of its landing: {1}")]
+    Untold(TaskId, String),
     /// Its clone is worked in.
     #[error("the workspace of task {0} is in use: the task is not closed, or a clone has it in hand")]
     InUse(TaskId),

@@ -32,6 +32,9 @@ impl From<netsky_work::Error> for Error {
             Work::NotLanded(id, _) => Self::new(Kind::Refused, what).hint(format!(
                 "`netsky task harvest {id}` lands its branch, `netsky workspace remove {id} --force` drops all of it"
             )),
+            Work::Untold(id, _) => Self::new(Kind::Failed, what).hint(format!(
+                "repeat; `netsky workspace remove {id} --force` drops it all the same"
+            )),
             Work::InUse(id) => Self::new(Kind::Refused, what).hint(format!(
                 "nothing was changed; `netsky workspace remove {id} --force` drops what is in it"
             )),

@@ -37,6 +37,11 @@ impl Layout {
         self.harvests().join(format!("{task}.landing"))
     }
 
+    /// The landing of a task of which everybody was told.
+    pub fn told(&self, task: &TaskId) -> PathBuf {
+        self.harvests().join(format!("{task}.told"))
+    }
+
     /// Who has which task in hand, one file a task.
     pub fn dispatches(&self) -> PathBuf {
         self.state().join("dispatches")

@@ -43,7 +43,14 @@ pub(super) fn dirty(job: &Job, target: &Target) -> Result<Option<Outcome>> {
     }
     let Some(checkout) = &target.checkout(job, &job.main)? else { return Ok(None) };
     if let Some(home) = locked_by(checkout)? {
-        let way = "any harvest into this repository by that home brings it to its end";
+        let way = match home == plain_line(&job.layout.home().to_string_lossy()) {
+            false => "any harvest into this repository by that home brings it to its end".to_owned(),
+            // The repository was moved, or its note is lost.
+            true => format!(
+                "nothing more is known of it: look at `git status` there, then remove {}",
+                plain_line(&checkout.dir.join(LOCK).to_string_lossy())
+            ),
+        };
         return Ok(Some(Outcome::Refused(format!("a harvest of the home {home} died as it landed: {way}"))));
     }
     let repo = Repo::new(target.repo.git(), &checkout.dir).with_tree(&checkout.tree);

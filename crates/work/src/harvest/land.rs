@@ -56,6 +56,12 @@ pub(super) fn land(job: &Job, target: &Target, scratch: &Scratch, old: &Sha, new
         },
     };
     crate::point("work.land.held")?;
+    // A name that has become another branch's moves that one, and nobody's files were looked at for it.
+    if target.repo.alias(&job.main)?.is_some() {
+        held.map_or(Ok(()), Held::let_go)?;
+        note::remove(job, target)?;
+        return Ok(Came::Moved);
+    }
     let why = format!("netsky: harvest of {}", job.task);
     match target.repo.swap(&job.main, new, Some(old), &why) {
         Ok(true) => {}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use netsky_disk::layout::Layout;
 use netsky_disk::state;
 use netsky_model::id::TaskId;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,14 @@ struct Kept {
     /// The one before it: as long as `main` has not the last one, and that may never come to be, this is the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     before: Option<Landing>,
+}
+
+/// The landing of a task of which everybody was told. Not in one file with the landing: that one changes under the lock of the
+/// repository alone.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    v: u32,
+    sha: Sha,
 }
 
 /// A task's last landing, as it was about to be.
@@ -86,6 +95,17 @@ impl Landing {
         Ok(state::write_json(job.layout.landing(&job.task), &Kept { last, before: None })?)
     }
 
+    /// Whether everybody was told of it, to the last.
+    pub(crate) fn is_told(&self, layout: &Layout) -> Result<bool> {
+        let told: Option<Told> = state::read_json(layout.told(&self.task))?;
+        Ok(told.is_some_and(|told| told.sha == self.sha))
+    }
+
+    /// Everybody was.
+    pub(crate) fn keep_told(&self, layout: &Layout) -> Result<()> {
+        Ok(state::write_json(layout.told(&self.task), &Told { v: 1, sha: self.sha.clone() })?)
+    }
+
     /// The files that it changed, as plain text.
     ///
     /// # Errors
@@ -125,16 +145,27 @@ pub fn landing(job: &Job) -> Result<Option<Landing>> {
         return Ok(None);
     }
     let repo = owners(job)?;
-    let Some(main) = repo.commit(job.main.as_str())? else { return Ok(None) };
     for landing in both {
-        let sha = &landing.sha;
         // It may have become another name of what it was called.
         if landing.main != job.main && repo.alias(&landing.main)?.as_deref() != Some(job.main.as_str()) {
             continue;
         }
-        if *sha == main || repo.commit(sha.as_str())?.is_some() && repo.is_before(sha, &main)? {
+        if has(&repo, &job.main, &landing.sha)? {
             return Ok(Some(landing));
         }
     }
     Ok(None)
+}
+
+/// Whether `main` has a commit.
+///
+/// # Errors
+/// The repository is not there, or git fails.
+pub(crate) fn is_on_main(job: &Job, sha: &Sha) -> Result<bool> {
+    has(&owners(job)?, &job.main, sha)
+}
+
+fn has(repo: &Repo, main: &RefName, sha: &Sha) -> Result<bool> {
+    let Some(main) = repo.commit(main.as_str())? else { return Ok(false) };
+    Ok(*sha == main || repo.commit(sha.as_str())?.is_some() && repo.is_before(sha, &main)?)
 }

@@ -100,9 +100,6 @@ fn sweep(target: &Target) -> Result<()> {
 }
 
 fn steps(job: &Job, target: &Target) -> Result<Outcome> {
-    if let Some(other) = target.repo.alias(&job.main)? {
-        return Ok(Outcome::Refused(format!("{} is another name of {other}", job.main.short())));
-    }
     if let Some(dirty) = checkout::dirty(job, target)? {
         return Ok(dirty);
     }
@@ -111,6 +108,9 @@ fn steps(job: &Job, target: &Target) -> Result<Outcome> {
         Err(why) => return Ok(Outcome::Refused(why)),
     };
     for _ in 0..=job.retries {
+        if let Some(other) = target.repo.alias(&job.main)? {
+            return Ok(Outcome::Refused(format!("{} is another name of {other}", job.main.short())));
+        }
         let Some(main) = target.repo.commit(job.main.as_str())? else {
             return Ok(Outcome::Refused(format!("{} is not there", job.main)));
         };

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Desk;
 use super::story::{Story, short, tail_of};
 use crate::git::{RefName, Sha};
-use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, landing, settle};
+use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, is_on_main, landing, settle};
 use crate::workspace::{self, Workspace};
 use crate::{Error, Result};
 
@@ -84,6 +84,7 @@ impl Desk<'_> {
     /// There is no such task or workspace, the task is closed and did not land, or the system fails. `main` is its old or its new
     /// tip then, and the next harvest goes on.
     pub fn harvest(&self, wish: &Wish) -> Result<Harvested> {
+        workspace::give_back(self.layout)?;
         let task = self.task(&wish.task)?;
         let landed = match &task.state {
             State::Closed { how: How::Landed { sha, main }, .. } => {
@@ -195,7 +196,7 @@ impl Desk<'_> {
         Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it))
     }
 
-    /// Tells of a landing that a dead harvest told nobody of, and has its files follow; none where there is none.
+    /// Tells of a landing that a dead harvest did not tell everybody of, and has its files follow; none where there is none.
     pub(super) fn tell_untold(
         &self,
         task: &Task,
@@ -204,7 +205,8 @@ impl Desk<'_> {
     ) -> Result<Option<Harvested>> {
         let job = self.job(workspace, wish)?;
         let Some(landing) = self.untold(&job)? else { return Ok(None) };
-        let outcome = Outcome::AlreadyLanded { sha: landing.sha };
+        let is_all = task.state.is_closed() || workspace.tip(self.layout).as_ref() == Some(&landing.tip);
+        let outcome = if is_all { Outcome::AlreadyLanded { sha: landing.sha } } else { Outcome::Empty };
         let said = Harvested::of(task, &job.main, &workspace.branch, outcome);
         if wish.is_dry {
             Ok(Some(said))
@@ -213,11 +215,10 @@ impl Desk<'_> {
         }
     }
 
-    /// The landing that `main` has of a task, where the record has it not.
+    /// The landing that `main` has of a task, where not all is done and told of it.
     fn untold(&self, job: &Job) -> Result<Option<Landing>> {
         let Some(landing) = landing(job)? else { return Ok(None) };
-        let told = self.last(HARVEST, &format!("{}/{}", landing.task, landing.sha))?;
-        Ok(told.is_none().then_some(landing))
+        Ok((!landing.is_told(self.layout)?).then_some(landing))
     }
 
     /// What a dead harvest left undone of a task of which nothing more lands now.
@@ -293,8 +294,20 @@ impl Desk<'_> {
     fn look_back(&self, task: &Task, job: &Job, wish: &Wish, said: &mut Harvested) -> Option<Landing> {
         let landing = match (landing(job), &said.outcome) {
             (Ok(Some(landing)), _) => landing,
-            // It came there without us.
-            (Ok(None), Outcome::AlreadyLanded { sha }) => Landing::without_us(job, sha),
+            (Ok(None), Outcome::AlreadyLanded { sha }) => match is_on_main(job, sha) {
+                // It came there without us.
+                Ok(true) => Landing::without_us(job, sha),
+                Ok(false) => {
+                    let way = format!("`netsky task reopen {}` has its branch land anew", task.id);
+                    let why = format!("what landed as {sha} is not on {} any more: {way}", job.main.short());
+                    said.outcome = Outcome::Refused(why);
+                    return None;
+                }
+                Err(error) => {
+                    said.troubles.push(error.to_string());
+                    return None;
+                }
+            },
             (Ok(None), _) => return None,
             (Err(error), _) => {
                 said.troubles.push(error.to_string());
@@ -327,7 +340,7 @@ impl Desk<'_> {
         said: &mut Harvested,
     ) -> Result<()> {
         let key = format!("{}/{}", landing.task, landing.sha);
-        let files = landing.files(job)?;
+        let (files, troubles) = (landing.files(job)?, said.troubles.len());
         let mut story = self.story(task, job, wish)?;
         let data = story.landed(landing, &files);
         if self.facts.append_once("harvest.landed", &key, data)?.repeated {
@@ -339,20 +352,29 @@ impl Desk<'_> {
         crate::point("work.landing.recorded")?;
         if is_over {
             // Who cannot be closed has landed all the same.
-            if let Err(error) = self.close(landing) {
+            if let Err(error) = self.close(task, landing) {
                 said.troubles.push(error.to_string());
             }
             crate::point("work.landing.closed")?;
         }
         self.tell_landed(&story, landing, &files, said);
         crate::point("work.landing.told")?;
+        if is_over && said.troubles.len() == troubles {
+            landing.keep_told(self.layout)?;
+        }
         self.push(job, landing, said)
     }
 
-    /// Closes the task; one that another harvest closed is closed, and of one that was ended meanwhile otherwise it is said anew.
-    fn close(&self, landing: &Landing) -> Result<()> {
+    /// Closes the task; one that another harvest closed is closed, and of one that was ended meanwhile otherwise it is said anew, but
+    /// not where it had been closed so before.
+    fn close(&self, task: &Task, landing: &Landing) -> Result<()> {
         let (sha, main) = (landing.sha.to_string(), landing.main.short().to_owned());
         let state = self.task(&landing.task)?.state;
+        if !matches!(state, State::Closed { how: How::Landed { .. }, .. })
+            && self.was_closed_as(task, &landing.sha)?
+        {
+            return Ok(());
+        }
         if let State::Closed { how: How::Done | How::Dropped, .. } = state {
             let why = format!("its work landed meanwhile as {sha}");
             self.board.act(&landing.task, Event::Reopened { why })?;

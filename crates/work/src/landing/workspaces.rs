@@ -48,6 +48,7 @@ impl Desk<'_> {
     /// # Errors
     /// There is no such task, it names no repository, that has no such branch, or the system refuses.
     pub fn create_workspace(&self, id: &TaskId, agent: Option<&AgentId>) -> Result<Created> {
+        workspace::give_back(self.layout)?;
         let task = self.task(id)?;
         if let State::Closed { .. } = task.state {
             return Err(Error::Closed(id.clone()));
@@ -145,17 +146,27 @@ impl Desk<'_> {
     /// # Errors
     /// There is none, its task is not over, its branch has more than landed, or the system refuses.
     pub fn remove_workspace(&self, id: &TaskId, is_forced: bool) -> Result<()> {
+        workspace::give_back(self.layout)?;
         let found = match workspace::find(self.layout, id) {
             // What does not read is removed by force.
             Err(_) if is_forced => None,
             found => found?,
         };
         // What has landed of it is not known any more without it.
-        let known = found.as_ref().zip(self.board.get(id)?.filter(|task| task.state.is_closed()));
-        let told = known.map(|(found, task)| self.tell_untold(&task, found, &Wish::of(id)));
-        told.transpose().map(drop).or_else(|error| if is_forced { Ok(()) } else { Err(error) })?;
+        let known = self.board.get(id)?.filter(|task| is_forced || task.state.is_closed());
+        let told =
+            found.as_ref().zip(known).map(|(found, task)| self.tell_untold(&task, found, &Wish::of(id)));
+        let told = match told.transpose() {
+            Err(_) if is_forced => None,
+            told => told?.flatten(),
+        };
+        let tell = |id: &TaskId| {
+            let base = found.as_ref().map(|found| &found.base);
+            let data = json!({ "task": id, "forced": is_forced, "base": base });
+            Ok(self.facts.append(REMOVED, id.as_str(), data).map(drop)?)
+        };
         let removed = match (is_forced, &found) {
-            (true, _) => workspace::remove(self.layout, id, Over::Forced),
+            (true, _) => workspace::remove(self.layout, id, Over::Forced, &tell),
             (false, None) => return Err(Error::NoWorkspace(id.clone())),
             (false, Some(found)) => {
                 let job = self.job(found, &Wish::of(id))?;
@@ -164,7 +175,11 @@ impl Desk<'_> {
                 if self.is_in_use(id)? {
                     return Err(Error::InUse(id.clone()));
                 }
-                workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing)))
+                if !landing.is_told(self.layout)? {
+                    let why = told.into_iter().flat_map(|told| told.troubles).next().unwrap_or_default();
+                    return Err(Error::Untold(id.clone(), why));
+                }
+                workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing)), &tell)
             }
         };
         match removed? {
@@ -172,8 +187,6 @@ impl Desk<'_> {
             Removed::NotThere => return Err(Error::NoWorkspace(id.clone())),
             Removed::HasMore(what) => return Err(Error::NotLanded(id.clone(), what)),
         }
-        let base = found.map(|found| found.base);
-        self.facts.append(REMOVED, id.as_str(), json!({ "task": id, "forced": is_forced, "base": base }))?;
         Ok(())
     }
 
@@ -182,6 +195,7 @@ impl Desk<'_> {
     /// # Errors
     /// What the system refuses; the rest is left for the next time.
     pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>)> {
+        workspace::give_back(self.layout)?;
         let (mut gone, mut failed) = (Vec::new(), None);
         for (id, found) in workspace::list(self.layout)? {
             if !found.is_ok_and(|found| self.is_landed(&found)) {
@@ -195,7 +209,7 @@ impl Desk<'_> {
                 Ok(()) => gone.push(id),
             }
         }
-        let swept = workspace::gc(self.layout, |id| self.tell_removed(id))?;
+        let swept = workspace::gc(self.layout, &|id| self.tell_removed(id))?;
         failed.map_or(Ok((swept, gone)), Err)
     }
 

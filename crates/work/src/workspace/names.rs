@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use netsky_disk::fs::read_users_file;
+use netsky_disk::fs::Dir;
 use netsky_disk::{ReadError, state};
 
 use super::{KNOWN, REPO, Workspace, each_below};
@@ -12,7 +12,9 @@ use crate::git::{Sha, plain_line};
 
 /// How what was fetched of a workspace's repository is called.
 const ORIGIN: &[u8] = b"refs/remotes/origin/";
-/// Most bytes of a file of refs.
+/// Most bytes of a file of one ref.
+const MOST_REF: u64 = 4096;
+/// Most bytes of the file of many.
 const MOST: u64 = 64 * 1024 * 1024;
 
 /// What a workspace has that did not land: a name of a commit that is kept nowhere else.
@@ -24,6 +26,11 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     if tip_of(&at.join(REPO), &known).is_none() {
         return Some(format!("{} is not there", known.branch));
     }
+    match inner(&at.join(REPO)) {
+        Ok(None) => {}
+        Ok(Some(inner)) => return Some(format!("{inner} may have commits of its own")),
+        Err(_) => return Some("its files cannot be looked through".to_owned()),
+    }
     let Ok(all) = refs(&at.join(REPO).join(".git")) else { return Some("its refs do not read".to_owned()) };
     let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
     let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
@@ -33,7 +40,22 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     // What a search for a culprit goes through are commits of others, or of a branch.
     let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
     let (name, at) = own.find(|(_, at)| !is_there(at))?;
+    // Nor is what stands there told, where it is none of a commit.
+    let at = at.parse::<Sha>().map_or_else(|_| "no commit".to_owned(), |at| at.to_string());
     Some(plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name))))
+}
+
+/// A repository within a clone: what is committed there has no name here.
+fn inner(repo: &Path) -> Result<Option<String>> {
+    let (git, mut found) = (repo.join(".git"), None);
+    let modules = git.join("modules");
+    each_below(repo, |path, of| {
+        let is_one = path == modules || path.ends_with(".git") && path != git;
+        if of.is_dir() && is_one && found.is_none() {
+            found = Some(plain_line(&path.strip_prefix(repo).unwrap_or(path).to_string_lossy()));
+        }
+    })?;
+    Ok(found)
 }
 
 /// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
@@ -49,27 +71,32 @@ fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
         let is_ref = !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
         files.extend(is_ref.then(|| path.to_owned()));
     })?;
-    let mut all = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    for line in bytes_of(&git.join("packed-refs"))?.unwrap_or_default().split(|byte| *byte == b'\n') {
+    let mut all: BTreeMap<Vec<u8>, Option<String>> = BTreeMap::new();
+    for file in files {
+        let Some(bytes) = bytes_of(&file, MOST_REF)? else { continue };
+        let name = file.strip_prefix(git).unwrap_or(&file).as_os_str().as_encoded_bytes();
+        all.insert(name.to_owned(), (!bytes.starts_with(b"ref: ")).then(|| text(&bytes)));
+    }
+    // Behind the others: a git that packs them makes this file first, and only then removes those.
+    let packed = bytes_of(&git.join("packed-refs"), MOST)?.unwrap_or_default();
+    for line in packed.split(|byte| *byte == b'\n') {
         let mut parts = line.splitn(2, |byte| *byte == b' ');
         if let (Some(at), Some(name)) = (parts.next().filter(|at| *at != b"#"), parts.next()) {
-            all.insert(name.to_owned(), text(at));
+            all.entry(name.to_owned()).or_insert_with(|| Some(text(at)));
         }
     }
-    for file in files {
-        let name = file.strip_prefix(git).unwrap_or(&file).as_os_str().as_encoded_bytes();
-        match bytes_of(&file)? {
-            Some(bytes) if !bytes.starts_with(b"ref: ") => drop(all.insert(name.to_owned(), text(&bytes))),
-            _ => drop(all.remove(name)),
-        }
-    }
-    Ok(all)
+    Ok(all.into_iter().filter_map(|(name, at)| Some((name, at?))).collect())
 }
 
-/// A file of git's; none if it is not there.
-fn bytes_of(file: &Path) -> Result<Option<Vec<u8>>> {
-    match read_users_file(file, MOST) {
+/// A file of git's; none if it is not there. What a link in its place leads to is nobody's to see.
+fn bytes_of(file: &Path, most: u64) -> Result<Option<Vec<u8>>> {
+    let Some((folder, name)) = file.parent().zip(file.file_name()) else { return Ok(None) };
+    let folder = match Dir::look_into(folder) {
+        Err(e) if e.is_not_found() => return Ok(None),
+        folder => folder?,
+    };
+    match folder.read(name, most) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
         Err(e) => Err(e.on("read", file).into()),
@@ -79,10 +106,10 @@ fn bytes_of(file: &Path) -> Result<Option<Vec<u8>>> {
 /// Where a workspace's branch is, read from its files: no git runs in it.
 pub(super) fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
     let (git, branch) = (repo.join(".git"), workspace.branch.as_str());
-    if let Ok(Some(loose)) = bytes_of(&git.join(branch)) {
+    if let Ok(Some(loose)) = bytes_of(&git.join(branch), MOST_REF) {
         return String::from_utf8_lossy(&loose).trim().parse().ok();
     }
-    let packed = bytes_of(&git.join("packed-refs")).ok()??;
+    let packed = bytes_of(&git.join("packed-refs"), MOST).ok()??;
     let packed = String::from_utf8_lossy(&packed);
     packed.lines().find_map(|line| line.split_once(' ').filter(|(_, name)| *name == branch))?.0.parse().ok()
 }

@@ -15,11 +15,15 @@ use super::{list, mirror};
 use crate::git::{Remote, Sha};
 use crate::{Error, Result};
 
-/// How a workspace is called that is being removed.
+/// How a workspace is called that is taken away, until it has been looked at once more.
+const LEAVING: &str = ".leaving-";
+/// How one is called of which nothing is wanted any more.
 const GONE: &str = ".gone-";
-/// The lock of whoever removes one, beside them.
+/// The lock of whoever takes or gives a workspace its name, beside them.
 const REMOVALS: &str = ".removals";
-/// How long that is waited for: a removal takes seconds.
+/// The lock of whoever deletes what is in one.
+const DELETIONS: &str = ".deletions";
+/// How long these are waited for: a removal takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why a workspace may go.
@@ -42,16 +46,21 @@ pub enum Removed {
     HasMore(String),
 }
 
-/// Remove a task's workspace with all that is in it.
+/// Remove a task's workspace with all that is in it. That it went is told once that is sure, and before the last of it goes.
 ///
 /// # Errors
 /// What the system refuses; what is left of it has no name of a workspace then, and [`gc`] tries again.
-pub fn remove(layout: &Layout, task: &TaskId, over: Over<'_>) -> Result<Removed> {
+pub fn remove(
+    layout: &Layout,
+    task: &TaskId,
+    over: Over<'_>,
+    tell: &dyn Fn(&TaskId) -> Result<()>,
+) -> Result<Removed> {
     let at = layout.workspace(task);
     if !state::exists(&at)? {
         return Ok(Removed::NotThere);
     }
-    let _removals = removals(layout)?;
+    let removals = removals(layout)?;
     if !state::exists(&at)? {
         return Ok(Removed::NotThere);
     }
@@ -63,18 +72,51 @@ pub fn remove(layout: &Layout, task: &TaskId, over: Over<'_>) -> Result<Removed>
         return Ok(Removed::HasMore(more));
     }
     let folder = Dir::open(layout.workspaces())?;
-    let gone = format!("{GONE}{task}-{}", random::short());
-    folder.rename(task.as_str(), &folder, &gone)?;
+    let end = format!("{task}-{}", random::short());
+    let (leaving, gone) = (format!("{LEAVING}{end}"), format!("{GONE}{end}"));
+    folder.rename(task.as_str(), &folder, &leaving)?;
     folder.sync()?;
-    crate::point("work.workspace.gone")?;
+    crate::point("work.workspace.leaving")?;
     // Whoever was in it may have committed until then.
-    if let Some(more) = more(&folder.path().join(&gone)) {
-        folder.rename(&gone, &folder, task.as_str())?;
+    if let Some(more) = more(&folder.path().join(&leaving)) {
+        folder.rename(&leaving, &folder, task.as_str())?;
         folder.sync()?;
         return Ok(Removed::HasMore(more));
     }
-    throwaway::remove(&folder.path().join(&gone))?;
+    folder.rename(&leaving, &folder, &gone)?;
+    folder.sync()?;
+    crate::point("work.workspace.gone")?;
+    tell(task)?;
+    drop(removals);
+    crate::point("work.workspace.told")?;
+    // A large one takes its time, in which others are made.
+    let deletions = Lock::take_within(folder.path().join(DELETIONS), PATIENCE)?;
+    if deletions.is_some() {
+        is_removed(&folder.path().join(&gone))?;
+    }
     Ok(Removed::Gone)
+}
+
+/// Give back their names to workspaces whose remover died before it had looked at them once more.
+///
+/// # Errors
+/// What the system refuses.
+pub fn give_back(layout: &Layout) -> Result<()> {
+    let is_leaving = |name: &String| name.starts_with(LEAVING);
+    if !names(&layout.workspaces())?.iter().any(is_leaving) {
+        return Ok(());
+    }
+    let Some(_removals) = Lock::try_take(layout.workspaces().join(REMOVALS))? else { return Ok(()) };
+    let folder = Dir::open(layout.workspaces())?;
+    for name in folder.names()? {
+        let Some(task) = name.strip_prefix(LEAVING).and_then(task_of) else { continue };
+        match folder.rename(&name, &folder, task.as_str()) {
+            // There is another by now: it stays until that one is gone.
+            Err(e) if e.is_exists() => {}
+            renamed => renamed?,
+        }
+    }
+    Ok(folder.sync()?)
 }
 
 /// What keeps all others from taking or giving a workspace its name, and from sweeping what is being removed.
@@ -101,7 +143,7 @@ pub struct Swept {
 ///
 /// # Errors
 /// What the system refuses; the rest is left for the next time.
-pub fn gc(layout: &Layout, tell: impl Fn(&TaskId) -> Result<()>) -> Result<Swept> {
+pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>) -> Result<Swept> {
     let (mut swept, mut failed) = (Swept::default(), None);
     // What cannot be removed keeps nothing else.
     let mut counted = |removed: Result<bool>| {
@@ -110,21 +152,29 @@ pub fn gc(layout: &Layout, tell: impl Fn(&TaskId) -> Result<()>) -> Result<Swept
             false
         }))
     };
-    let all = names(&layout.workspaces())?;
-    let removals = match all.is_empty() {
-        true => None,
-        false => Lock::try_take(layout.workspaces().join(REMOVALS))?,
-    };
-    for name in all {
-        let at = layout.workspaces().join(&name);
-        let dead = name.strip_prefix(GONE).filter(|_| removals.is_some());
-        swept.workspaces += counted(match dead {
-            Some(of) => task_of(of).as_ref().map_or(Ok(()), &tell).and_then(|()| is_removed(&at)),
-            None if name.starts_with(NEW) => is_free(&at).and_then(|is_left| Ok(is_left && is_removed(&at)?)),
-            None => Ok(false),
-        });
+    for name in names(&layout.workspaces())?.into_iter().filter(|name| name.starts_with(NEW)) {
+        let at = layout.workspaces().join(name);
+        swept.workspaces += counted(is_free(&at).and_then(|is_left| Ok(is_left && is_removed(&at)?)));
     }
-    drop(removals);
+    let mut told = Vec::new();
+    if names(&layout.workspaces())?.iter().any(|name| name.starts_with(GONE))
+        && let Some(_removals) = Lock::try_take(layout.workspaces().join(REMOVALS))?
+    {
+        for name in names(&layout.workspaces())? {
+            let Some(of) = name.strip_prefix(GONE) else { continue };
+            match task_of(of).as_ref().map_or(Ok(()), tell) {
+                Ok(()) => told.push(name),
+                Err(error) => drop(counted(Err(error))),
+            }
+        }
+    }
+    if !told.is_empty()
+        && let Some(_deletions) = Lock::try_take(layout.workspaces().join(DELETIONS))?
+    {
+        for name in told {
+            swept.workspaces += counted(is_removed(&layout.workspaces().join(name)));
+        }
+    }
     for key in names(&layout.scratch())? {
         // A dead harvest's note goes with its scratch at the next harvest; without a note there is nothing to finish.
         let is_noted = state::exists(layout.harvests().join(format!("{key}.json")))?;

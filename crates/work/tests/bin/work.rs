@@ -34,7 +34,9 @@ fn main() {
         ["remove", home, task, tip] => {
             let tip = tip.parse().expect("a commit");
             let is_kept = |sha: &_| *sha == tip;
-            said(remove(&Layout::new(home), &task.parse().expect("a task"), Over::Landed(&is_kept)))
+            said(remove(&Layout::new(home), &task.parse().expect("a task"), Over::Landed(&is_kept), &|_| {
+                Ok(())
+            }))
         }
         ["create", home, repo, task] => {
             let wish = Wish {

@@ -387,10 +387,10 @@ fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
     let tip = landed(bench.harvest("t1")).tip;
     let mut command = Command::new(HELPER);
     command.args(["remove", bench.layout.home().to_str().expect("text"), "t1", tip.as_str()]);
-    command.env("NETSKY_FAULT", "work.workspace.gone=stop").stdout(Stdio::piped());
+    command.env("NETSKY_FAULT", "work.workspace.leaving=stop").stdout(Stdio::piped());
     let output = meanwhile(command, || {
         let folder = Dir::open(bench.layout.workspaces()).expect("there");
-        let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".gone-"));
+        let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
         commit(&folder.path().join(gone.expect("it is going")).join("repo"), "e", "more\n", "second");
         let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
         assert_eq!((swept.0.workspaces, facts(&bench, "workspace.removed")), (0, 0), "somebody is at it");
@@ -527,7 +527,7 @@ fn a8_no_workspace_is_made_of_one() {
     };
     let made = workspace::create(&bench.layout, &Git::find().expect("git"), &wish);
     assert!(matches!(made, Err(Error::Within { .. })), "{made:?}");
-    let removed = workspace::remove(&bench.layout, &task("t1"), Over::Forced);
+    let removed = workspace::remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(()));
     assert_eq!(removed.expect("removed"), Removed::Gone);
 }
 

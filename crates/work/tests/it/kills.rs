@@ -245,7 +245,7 @@ fn created(point: &str, nth: usize) -> bool {
     };
     assert_eq!(git(&folder, &["status", "--porcelain", "--branch"]), "## task/t1", "{fault}: whole");
     git(&folder, &["fsck", "--strict"]);
-    gc(&bench.layout, |_| Ok(())).expect("swept");
+    gc(&bench.layout, &|_| Ok(())).expect("swept");
     let names =
         netsky_disk::fs::Dir::open(bench.layout.workspaces()).expect("there").names().expect("listed");
     assert_eq!(names, [".removals", "t1"], "{fault}: nothing else is left");

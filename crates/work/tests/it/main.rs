@@ -13,6 +13,7 @@ mod outcomes;
 mod owners;
 mod places;
 mod race;
+mod removals;
 mod reverts;
 mod support;
 mod switches;

@@ -8,14 +8,16 @@ use std::time::Duration;
 use netsky_disk::fs::Dir;
 use netsky_disk::layout::Layout;
 use netsky_model::task::{Change, Event, How, State};
+use netsky_work::git::Git;
 use netsky_work::harvest::{Outcome, Tree, harvest};
 use netsky_work::landing::Wish;
+use netsky_work::workspace;
 
 use crate::desk::{bench, desk, draft, facts, land, state};
-use crate::support::{Bench, command, commit, git, head, landed, task};
+use crate::support::{Bench, command, commit, git, head, landed, main_branch, task};
 
 /// Makes `main` another name of a branch that is checked out.
-fn alias(repo: &Path, is_link: bool) {
+pub(crate) fn alias(repo: &Path, is_link: bool) {
     git(repo, &["branch", "-m", "main", "trunk"]);
     if is_link {
         symlink("refs/heads/trunk", repo.join(".git/refs/heads/main")).expect("made");
@@ -234,13 +236,16 @@ fn t19_what_is_no_file_that_was_cut_off_stays() {
 
 #[test]
 fn t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_since() {
-    for (how, by_removal) in
-        [(How::Done, false), (How::Dropped, false), (How::Done, true), (How::Dropped, true)]
-    {
+    for (how, by_removal, point) in [
+        (How::Done, false, "work.land.moved"),
+        (How::Dropped, false, "work.landing.recorded"),
+        (How::Done, true, "work.landing.recorded"),
+        (How::Dropped, true, "work.land.moved"),
+    ] {
         let (bench, board) = bench();
         board.create(draft("t1", &bench.repo)).expect("a task");
         commit(&bench.workspace("t1"), "d", "new\n", "first");
-        land(&bench, "t1", "work.land.moved=kill").output().expect("it starts");
+        land(&bench, "t1", &format!("{point}=kill")).output().expect("it starts");
         board.act(&task("t1"), Event::Closed { how, why: None }).expect("closed");
         desk(&bench, |desk| match by_removal {
             true => desk.remove_workspace(&task("t1"), false).expect("all of it has landed"),
@@ -250,6 +255,120 @@ fn t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_
         assert_eq!(state(&board, "t1"), State::Closed { how: landed, why: None });
         assert_eq!(facts(&bench, "harvest.landed"), 1);
         bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_fm_harvest_kill_what_a_dead_one_landed_is_told_before_its_workspace_is_dropped() {
+    for is_more in [false, true] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let clone = bench.workspace("t1");
+        commit(&clone, "d", "new\n", "first");
+        land(&bench, "t1", "work.land.moved=kill").output().expect("it starts");
+        if is_more {
+            commit(&clone, "e", "more\n", "second");
+        }
+        desk(&bench, |desk| desk.remove_workspace(&task("t1"), true).expect("dropped"));
+        assert_eq!((facts(&bench, "harvest.landed"), state(&board, "t1").is_closed()), (1, !is_more));
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_fm_harvest_kill_a_landing_in_a_repository_that_was_moved_is_said_to_be_ours() {
+    let mut bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    bench.helper_harvest("t1", &[("NETSKY_FAULT", "work.land.moved=kill")]);
+    let moved = bench.temp.path().join("moved");
+    fs::rename(&bench.repo, &moved).expect("moved");
+    bench.repo = moved;
+    let Outcome::Refused(why) = bench.harvest("t1") else { panic!("nobody finishes it") };
+    assert!(why.contains("look at `git status` there") && why.ends_with("index.lock"), "{why}");
+}
+
+#[test]
+fn t19_what_landed_and_was_taken_back_is_said_to_be_so() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let ask = || desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("asked"));
+    assert!(matches!(ask().outcome, Outcome::Landed(_)));
+    git(&bench.repo, &["reset", "-q", "--hard", "HEAD^"]);
+    for is_forgotten in [false, true] {
+        if is_forgotten {
+            git(&bench.repo, &["reflog", "expire", "--expire=now", "--all"]);
+            git(&bench.repo, &["gc", "-q", "--prune=now"]);
+        }
+        let said = ask();
+        assert!(!said.has_more && said.troubles.is_empty(), "{said:?}");
+        let Outcome::Refused(why) = said.outcome else { panic!("{said:?}") };
+        assert!(why.contains("is not on main any more: `netsky task reopen t1`"), "{why}");
+    }
+    board.act(&task("t1"), Event::Reopened { why: "again".into() }).expect("reopened");
+    assert!(matches!(ask().outcome, Outcome::Landed(_)));
+    bench.assert_whole();
+}
+
+#[test]
+fn t19_files_that_a_setting_puts_elsewhere_are_said_to_be_so() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let elsewhere = bench.temp.path().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("made");
+    git(&bench.repo, &["config", "core.worktree", elsewhere.to_str().expect("text")]);
+    let error = harvest(&bench.job("t1")).expect_err("it cannot follow").to_string();
+    assert!(error.contains("core.worktree puts the files of refs/heads/main elsewhere"), "{error}");
+}
+
+#[test]
+fn t19_a_checkout_of_main_that_is_gone_is_no_second_one() {
+    let bench = Bench::new();
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    let second = bench.temp.path().join("second");
+    git(&bench.repo, &["worktree", "add", "-q", "-f", second.to_str().expect("text"), "main"]);
+    let error = harvest(&bench.job("t1")).expect_err("which of them is to follow").to_string();
+    assert!(error.contains("check out another branch than main there"), "{error}");
+    fs::remove_dir_all(&second).expect("ours");
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
+    bench.assert_whole();
+}
+
+#[test]
+fn a_partial_clone_is_said_to_be_one() {
+    let bench = Bench::new();
+    let (partial, mut of) = (bench.temp.path().join("partial"), "file://".to_owned());
+    of += bench.repo.to_str().expect("text");
+    git(&bench.repo, &["config", "uploadpack.allowFilter", "true"]);
+    let to = partial.to_str().expect("text");
+    git(bench.temp.path(), &["clone", "-q", "--no-checkout", "--filter=blob:none", &of, to]);
+    let wish = workspace::Wish {
+        task: task("t1"),
+        repo: to.parse().expect("a repository"),
+        main: main_branch(),
+        branch: None,
+        author: None,
+        share_from: workspace::SHARE_FROM,
+    };
+    let made = workspace::create(&bench.layout, &Git::find().expect("git"), &wish);
+    let error = made.expect_err("its files are not there").to_string();
+    assert!(error.contains("it is a partial clone"), "{error}");
+}
+
+#[test]
+fn t19_a_task_that_was_reopened_and_dropped_stays_so_though_not_all_was_told() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    commit(&bench.workspace("t1"), "d", "new\n", "first");
+    land(&bench, "t1", "work.landing.closed=kill").output().expect("it starts");
+    assert!(state(&board, "t1").is_closed());
+    board.act(&task("t1"), Event::Reopened { why: "more".into() }).expect("reopened");
+    let dropped = State::Closed { how: How::Dropped, why: None };
+    board.act(&task("t1"), Event::Closed { how: How::Dropped, why: None }).expect("closed");
+    for is_told in [false, true] {
+        let came = desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))));
+        assert_eq!(came.is_err(), is_told, "{came:?}");
+        assert_eq!((state(&board, "t1"), facts(&bench, "harvest.landed")), (dropped.clone(), 1));
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use netsky_work::harvest::{Job, Outcome, Tree, harvest};
 
+use crate::places::alias;
 use crate::support::{Bench, command, commit, git, head, landed};
 
 /// A bench with a task of one new file and one that is changed.
@@ -32,6 +33,17 @@ fn t19_a_branch_that_the_owner_makes_while_the_gate_runs_gets_nothing_of_what_la
         let said = bench.held_harvest("t1", point, || drop(git(&bench.repo, &["switch", "-q", "-c", "own"])));
         assert!(said.starts_with("Landed(") && said.contains("tree: None"), "{point}: {said}");
         assert_clean(&bench, "own", false);
+    }
+}
+
+#[test]
+fn t19_main_that_becomes_another_branchs_name_while_the_gate_runs_takes_no_files_along() {
+    for point in ["work.harvest.gated", "work.land.noted", "work.land.held"] {
+        let bench = bench();
+        let said = bench.held_harvest("t1", point, || alias(&bench.repo, false));
+        assert!(said.starts_with("Refused(") && said.contains("another name of"), "{point}: {said}");
+        assert_eq!(git(&bench.repo, &["log", "--format=%s", "--all", "--", "d"]), "", "{point}");
+        bench.assert_whole();
     }
 }
 

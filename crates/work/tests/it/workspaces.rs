@@ -97,7 +97,10 @@ fn a8_a_large_workspace_shares_packs_by_name_and_outlives_the_others() {
     git(&one, &["gc", "--quiet", "--prune=now"]);
     git(&one, &["reflog", "expire", "--expire=now", "--all"]);
     git(&other, &["fsck", "--strict", "--full"]);
-    assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("removed"), Removed::Gone);
+    assert_eq!(
+        remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(())).expect("removed"),
+        Removed::Gone
+    );
     fs::remove_dir_all(bench.layout.mirrors()).expect("gone");
     git(&other, &["fsck", "--strict", "--full"]);
     commit(&other, "e", "new\n", "second");
@@ -152,7 +155,7 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     let is_kept = |sha: &_| *sha == came.tip;
     let over = Over::Landed(&is_kept);
     assert_eq!(
-        remove(&bench.layout, &task("t1"), over).expect("looked"),
+        remove(&bench.layout, &task("t1"), over, &|_| Ok(())).expect("looked"),
         Removed::HasMore(format!("refs/heads/task/t1 is at {later}"))
     );
     let came = landed(bench.harvest("t1"));
@@ -166,15 +169,21 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     fs::set_permissions(&shut, mode).expect("set");
     let is_kept = |sha: &_| *sha == came.tip;
     let over = Over::Landed(&is_kept);
-    assert_eq!(remove(&bench.layout, &task("t1"), over).expect("removed"), Removed::Gone);
-    assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("looked"), Removed::NotThere);
+    assert_eq!(remove(&bench.layout, &task("t1"), over, &|_| Ok(())).expect("removed"), Removed::Gone);
+    assert_eq!(
+        remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(())).expect("looked"),
+        Removed::NotThere
+    );
     assert!(matches!(bench.harvest("t1"), Outcome::Refused(_)));
     commit(&bench.workspace("t1"), "e", "new\n", "third");
-    assert_eq!(remove(&bench.layout, &task("t1"), Over::Forced).expect("removed"), Removed::Gone);
-    let swept = gc(&bench.layout, |_| Ok(())).expect("swept");
+    assert_eq!(
+        remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(())).expect("removed"),
+        Removed::Gone
+    );
+    let swept = gc(&bench.layout, &|_| Ok(())).expect("swept");
     assert_eq!((swept.workspaces, swept.scratch, swept.mirrors), (0, 0, 1));
     bench.workspace("t2");
-    assert_eq!(gc(&bench.layout, |_| Ok(())).expect("swept").mirrors, 0, "one that is needed stays");
+    assert_eq!(gc(&bench.layout, &|_| Ok(())).expect("swept").mirrors, 0, "one that is needed stays");
 }
 
 #[test]
@@ -191,7 +200,7 @@ fn fm_workspace_kill_before_anything_marks_what_is_made_it_is_swept_all_the_same
             None => {}
         }
     }
-    assert_eq!(gc(&bench.layout, |_| Ok(())).expect("swept").workspaces, 3);
-    assert_eq!(gc(&bench.layout, |_| Ok(())).expect("swept").workspaces, 0, "once");
+    assert_eq!(gc(&bench.layout, &|_| Ok(())).expect("swept").workspaces, 3);
+    assert_eq!(gc(&bench.layout, &|_| Ok(())).expect("swept").workspaces, 0, "once");
     assert!(clone.exists(), "what is finished stays");
 }

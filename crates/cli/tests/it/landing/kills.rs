@@ -149,6 +149,27 @@ fn t19_i9_fm_harvest_kill_around_every_durable_write_of_the_verb_a_repeat_does_w
 }
 
 #[test]
+fn t19_i9_fm_harvest_kill_what_was_not_told_is_told_before_its_workspace_goes() {
+    let kept = Kept::of(PICK.bench());
+    for step in ["work.landing.recorded", "work.landing.closed", "work.landing.told"] {
+        let bench = kept.anew();
+        let old = bench.main();
+        let died = bench.command(PICK.words).env("NETSKY_FAULT", format!("{step}=kill")).output();
+        assert_eq!(died.expect("it starts").status.signal(), Some(9), "{step}");
+        if !bench.task("3").state.is_closed() {
+            bench.run(&["task", "close", "3", "--dropped"]).works();
+        }
+        let mut failing = bench.command(&["workspace", "remove", "3"]);
+        let failed = failing.env("NETSKY_FAULT", "work.landing.told=error").output().expect("it starts");
+        assert_eq!(failed.status.code(), Some(1), "{step}: {failed:?}");
+        assert!(bench.clone_of("3").exists(), "{step}: it stays until all is told");
+        bench.run(&["workspace", "remove", "3"]).works();
+        assert_eq!(bench.facts("workspace.removed").len(), 1, "{step}");
+        PICK.ends_well(bench, &old, step);
+    }
+}
+
+#[test]
 fn fm_workspace_kill_before_it_is_recorded_a_repeat_records_it_once() {
     let bench = Bench::new();
     bench.task_of("3", &bench.repo());

@@ -1,0 +1,99 @@
+//! A workspace goes in steps, and whoever dies at one loses nothing; what is in it is looked at and not told.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+use netsky_disk::fs::Dir;
+use netsky_disk::lock::Lock;
+use netsky_work::Error;
+use netsky_work::landing::Wish;
+use netsky_work::workspace::{self, Removed};
+
+use crate::desk::{bench, desk, draft, facts};
+use crate::support::{Bench, HELPER, commit, git, landed, meanwhile, task};
+
+/// A helper that removes the workspace of `t1`, whose work has landed by itself.
+fn remover(bench: &Bench, fault: &str) -> Command {
+    let made = desk(bench, |desk| desk.create_workspace(&task("t1"), None).expect("made").workspace);
+    commit(&made.folder(&bench.layout), "d", &format!("{fault}\n"), "first");
+    let tip = landed(bench.harvest("t1")).tip;
+    let mut command = Command::new(HELPER);
+    command.args(["remove", bench.layout.home().to_str().expect("text"), "t1", tip.as_str()]);
+    command.env("NETSKY_FAULT", fault).stdout(Stdio::piped());
+    command
+}
+
+#[test]
+fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_back() {
+    for is_more in [false, true] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        let died = remover(&bench, "work.workspace.leaving=kill").output().expect("it runs");
+        assert_eq!(died.status.signal(), Some(9), "{died:?}");
+        let folder = Dir::open(bench.layout.workspaces()).expect("there");
+        let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
+        if is_more {
+            commit(&folder.path().join(left.expect("it was going")).join("repo"), "e", "more\n", "second");
+        }
+        desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
+        assert!(workspace::find(&bench.layout, &task("t1")).expect("it reads").is_some());
+        assert_eq!(git(&bench.repo, &["log", "--format=%s", "-1"]), if is_more { "second" } else { "first" });
+        assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+        assert_eq!(facts(&bench, "workspace.removed"), 1);
+        bench.assert_whole();
+    }
+}
+
+#[test]
+fn t19_while_one_is_deleted_others_are_made_and_a_sweep_does_it_too() {
+    let (bench, board) = bench();
+    for id in ["t1", "t2"] {
+        board.create(draft(id, &bench.repo)).expect("a task");
+    }
+    for (point, is_deleted) in [("work.workspace.gone", false), ("work.workspace.told", true)] {
+        let output = meanwhile(remover(&bench, &format!("{point}=stop")), || {
+            let removals = Lock::try_take(bench.layout.workspaces().join(".removals")).expect("looked");
+            assert_eq!(removals.is_some(), is_deleted, "{point}: nobody waits for it");
+            drop(removals);
+            desk(&bench, |desk| {
+                assert_eq!(desk.sweep_workspaces().expect("swept").0.workspaces, usize::from(is_deleted));
+                if is_deleted {
+                    desk.create_workspace(&task("t2"), None).expect("made");
+                }
+            });
+        });
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{:?}", Removed::Gone));
+    }
+}
+
+#[test]
+fn a17_a12_what_stands_in_the_place_of_a_name_is_not_told() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    let (name, secret) = (clone.join(".git/refs/heads/zz"), bench.temp.path().join("secret"));
+    fs::write(&secret, "a key\n").expect("written");
+    let told = || match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
+        Err(Error::NotLanded(_, what)) => what,
+        other => panic!("{other:?}"),
+    };
+    symlink(&secret, &name).expect("made");
+    assert_eq!(told(), "its refs do not read");
+    fs::remove_file(&name).expect("there");
+    fs::File::create(&name).expect("made").set_len(64 << 20).expect("long");
+    assert_eq!(told(), "its refs do not read");
+    fs::write(&name, "a key\n").expect("written");
+    assert_eq!(told(), "refs/heads/zz is at no commit");
+    fs::remove_file(&name).expect("there");
+    // What is committed in one is in no name of the clone's.
+    for inner in [".git/modules", "lib/.git"] {
+        fs::create_dir_all(clone.join(inner)).expect("made");
+        assert_eq!(told(), format!("{inner} may have commits of its own"));
+        fs::remove_dir_all(clone.join(inner)).expect("there");
+    }
+    desk(&bench, |desk| desk.remove_workspace(&task("t1"), false).expect("all of it has landed"));
+}
