@@ -6,11 +6,12 @@
 //! anybody's settings.
 //!
 //! Reading order: [`Job`] and [`Outcome`] → `run` (the steps) → `source` (what may be fetched) → `seen` (what has landed) →
-//! `pick` → [`Landing`] → `land` (with `checkout`, `way`, `note`).
+//! `pick` → `links` → [`Landing`] → `land` (with `checkout`, `way`, `note`).
 
 mod checkout;
 mod job;
 mod land;
+mod links;
 mod mark;
 mod note;
 mod pick;

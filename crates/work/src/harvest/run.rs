@@ -12,7 +12,7 @@ use super::mark::Landing;
 use super::pick::{Picked, pick};
 use super::seen::{self, Seen};
 use super::target::{MARK, SWEEP, Target};
-use super::{checkout, land, note, source};
+use super::{checkout, land, links, note, source};
 use crate::gate::{self, Verdict};
 use crate::git::Sha;
 use crate::task::Board;
@@ -138,6 +138,9 @@ fn attempt(job: &Job, target: &Target, scratch: &source::Scratch, main: &Sha) ->
     };
     let Some(new) = picked.last().cloned() else { return work.nothing(scratch, main).map(Some) };
     crate::point("work.harvest.picked")?;
+    if let Some(why) = links::unfit(scratch, main, &new)? {
+        return Ok(Some(Outcome::Refused(why)));
+    }
     let shut = match gate::pass(job, target, scratch, main, &new)? {
         Verdict::None => None,
         Verdict::Passed(shut) => Some(shut),

@@ -233,7 +233,7 @@ const OBJECTS: &[Hostile] = &[
         let text = "[submodule \"../../hooks\"]\n\tpath = x\n\turl = /x\n";
         c.entry("100644", "blob", &c.blob(text), ".gitmodules");
     }),
-    ("a gitlink to nowhere", Lands, |c| c.entry("160000", "commit", &"1".repeat(40), "sub")),
+    ("a gitlink to nowhere", Refused, |c| c.entry("160000", "commit", &"1".repeat(40), "sub")),
     ("a link out of the tree", Lands, |c| c.entry("120000", "blob", &c.blob("../canary"), "link")),
     ("a tree with a .git", Refused, |c| {
         let hooks =

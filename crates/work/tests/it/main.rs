@@ -7,6 +7,7 @@ mod gate;
 mod hostile;
 mod ignored;
 mod kills;
+mod links;
 mod locks;
 mod names;
 mod outcomes;

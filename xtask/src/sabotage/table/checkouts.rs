@@ -330,13 +330,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         "reverts::t19_a_trailer_of_the_owners_that_goes_on_in_a_second_line_stops_nothing",
     ),
     of_work(
-        "a workspace that somebody removes is not swept",
-        "I9",
-        "crates/work/src/workspace/remove.rs",
-        (".filter(|_| removals.is_some())", ""),
-        "desk::i9_what_is_committed_while_a_workspace_goes_brings_it_back",
-    ),
-    of_work(
         "what the owner has on main keeps no workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
@@ -420,16 +413,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         "desk::commits_are_by_whoever_goes_on_with_a_workspace",
     ),
     of_work(
-        "work that landed lands nowhere else by a changed task",
-        "I9",
-        "crates/work/src/landing/harvest.rs",
-        (
-            "Ok(told.is_none().then_some(landing))",
-            "Ok((told.is_none() || told.is_some()).then_some(landing))",
-        ),
-        "places::i9_work_that_landed_lands_nowhere_else_by_a_task_that_was_changed_since",
-    ),
-    of_work(
         "what landed is known where main became another's name",
         "I9",
         "crates/work/src/harvest/mark.rs",
@@ -464,13 +447,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T19 FM",
         "crates/work/src/landing/harvest.rs",
         ("let untold = found.as_ref().map(", "let untold = found.as_ref().filter(|_| false).map("),
-        "places::t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_since",
-    ),
-    of_work(
-        "a workspace does not go before its dead landing is told",
-        "T19 FM",
-        "crates/work/src/landing/workspaces.rs",
-        (".filter(|task| task.state.is_closed())", ".filter(|_| false)"),
         "places::t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_since",
     ),
     of_work(

@@ -23,10 +23,20 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T19",
         HARVEST,
         (
-            "let said = said(&main, Outcome::AlreadyLanded { sha });\n                return if wish.is_dry {",
-            "let said = said(&main, Outcome::AlreadyLanded { sha });\n                return if !wish.is_dry {",
+            "(Some(workspace), Some((sha, main))) if !wish.is_dry => {",
+            "(Some(workspace), Some((sha, main))) if wish.is_dry => {",
         ),
         KILLS,
+    ),
+    of_verbs(
+        "a workspace stays until all is told of its landing",
+        "T19, I9",
+        "crates/work/src/landing/workspaces.rs",
+        (
+            "if !landing.is_told(self.layout)? {",
+            "if !landing.is_told(self.layout)? && id.as_str().is_empty() {",
+        ),
+        "landing::kills::t19_i9_fm_harvest_kill_what_was_not_told_is_told_before_its_workspace_goes",
     ),
     of_verbs(
         "who did the work is known from the first fact",

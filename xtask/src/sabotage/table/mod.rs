@@ -34,6 +34,7 @@ mod loops;
 mod model;
 mod owner;
 mod owner_feed;
+mod removals;
 mod runtime;
 mod runtime_bounds;
 mod runtime_seen;
@@ -173,6 +174,7 @@ pub(crate) fn safeguards() -> impl Iterator<Item = &'static Safeguard> {
             work::ROWS,
             landing::ROWS,
             checkouts::ROWS,
+            removals::ROWS,
         ])
         .flatten()
 }

@@ -281,7 +281,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a repeat on a closed task has its files follow",
         "T19",
         "crates/work/src/landing/harvest.rs",
-        ("match settle(&job) {", "match settle(&job).map(|_| None::<String>) {"),
+        ("match settle(job) {", "match settle(job).map(|_| None::<String>) {"),
         "desk::t19_a_repeat_on_a_closed_task_does_what_is_missing_of_its_files",
     ),
     of_work(
