@@ -85,6 +85,16 @@ impl Dispatches<'_> {
         Ok(())
     }
 
+    /// Looks whether what was decided still is, before anybody is started for it.
+    ///
+    /// # Errors
+    /// It came to its end, or does not read.
+    pub fn is_still(&self, decided: &Dispatch) -> Result<()> {
+        let _held = self.hold()?;
+        let now = self.read(&decided.task)?.filter(|now| now.id == decided.id);
+        now.map(drop).ok_or_else(|| Error::Gone(decided.task.clone()))
+    }
+
     /// Give a clone that was decided on, and lives as this incarnation, the task and its brief. Whoever did that before is not outdone.
     ///
     /// # Errors

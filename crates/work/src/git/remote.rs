@@ -76,7 +76,7 @@ fn bad(text: &str) -> Option<&'static str> {
             {
                 return Some("an address has two slashes behind its first word");
             }
-            Some((_, path)) if path.contains('@') => {
+            Some((place, path)) if path.contains('@') && !place.contains('@') => {
                 return Some(
                     "a secret in an address is seen by all: what is before @ belongs before the host",
                 );

@@ -277,13 +277,15 @@ impl Repo {
         }
     }
 
-    /// Whether a setting says that its files are not beside its folder.
-    pub(crate) fn has_files_elsewhere(&self) -> Result<bool> {
-        let told = self.tell(&["config", "--get", "core.worktree"], &[])?;
-        match told.code {
-            1 => Ok(false),
-            _ => told.well("config").map(|_| true),
+    /// Where a setting says that its files are; none where they are beside its folder.
+    pub(crate) fn files(&self) -> Result<Option<PathBuf>> {
+        let told = self.tell(&["config", "--type=path", "--get", "core.worktree"], &[])?;
+        if told.code == 1 {
+            return Ok(None);
         }
+        let set = String::from_utf8_lossy(&told.well("config")?).trim_end_matches('\n').to_owned();
+        let at = self.dir.join(set);
+        Ok(Some(at.canonicalize().unwrap_or(at)))
     }
 
     /// Whether it has left some of its objects where it was cloned from.

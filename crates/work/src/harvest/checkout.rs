@@ -47,7 +47,7 @@ pub(super) fn dirty(job: &Job, target: &Target) -> Result<Option<Outcome>> {
             false => "any harvest into this repository by that home brings it to its end".to_owned(),
             // The repository was moved, or its note is lost.
             true => format!(
-                "nothing more is known of it: look at `git status` there, then remove {}",
+                "nothing more is known of it: remove {}, and `git stash` there, for a commit would take back what landed",
                 plain_line(&checkout.dir.join(LOCK).to_string_lossy())
             ),
         };

@@ -14,8 +14,9 @@ const LINK: &[u8] = b"160000";
 pub(super) fn unfit(scratch: &Scratch, main: &Sha, new: &Sha) -> Result<Option<String>> {
     let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", main.as_str(), new.as_str()];
     let told = match scratch.repo.bytes(&args, &[]) {
-        // Nobody made so many by hand.
-        Err(Error::Git(Failed::TooLong { .. })) => return Ok(None),
+        Err(Error::Git(Failed::TooLong { .. })) => {
+            return Ok(Some("it changes more files than anybody looks through".to_owned()));
+        }
         told => told?,
     };
     let mut fields = told.split(|byte| *byte == 0);

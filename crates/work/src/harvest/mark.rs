@@ -26,12 +26,12 @@ struct Kept {
     before: Option<Landing>,
 }
 
-/// The landing of a task of which everybody was told. Not in one file with the landing: that one changes under the lock of the
-/// repository alone.
-#[derive(Serialize, Deserialize)]
+/// The landings of a task of which everybody was told. Not in one file with the last of them: that one changes under the lock of
+/// the repository alone.
+#[derive(Default, Serialize, Deserialize)]
 struct Told {
     v: u32,
-    sha: Sha,
+    all: BTreeSet<Sha>,
 }
 
 /// A task's last landing, as it was about to be.
@@ -98,12 +98,15 @@ impl Landing {
     /// Whether everybody was told of it, to the last.
     pub(crate) fn is_told(&self, layout: &Layout) -> Result<bool> {
         let told: Option<Told> = state::read_json(layout.told(&self.task))?;
-        Ok(told.is_some_and(|told| told.sha == self.sha))
+        Ok(told.is_some_and(|told| told.all.contains(&self.sha)))
     }
 
     /// Everybody was.
     pub(crate) fn keep_told(&self, layout: &Layout) -> Result<()> {
-        Ok(state::write_json(layout.told(&self.task), &Told { v: 1, sha: self.sha.clone() })?)
+        let mut told: Told = state::read_json(layout.told(&self.task))?.unwrap_or_default();
+        told.v = 1;
+        let is_new = told.all.insert(self.sha.clone());
+        if is_new { Ok(state::write_json(layout.told(&self.task), &told)?) } else { Ok(()) }
     }
 
     /// The files that it changed, as plain text.
@@ -145,27 +148,31 @@ pub fn landing(job: &Job) -> Result<Option<Landing>> {
         return Ok(None);
     }
     let repo = owners(job)?;
+    let Some(main) = repo.commit(job.main.as_str())? else { return Ok(None) };
     for landing in both {
         // It may have become another name of what it was called.
         if landing.main != job.main && repo.alias(&landing.main)?.as_deref() != Some(job.main.as_str()) {
             continue;
         }
-        if has(&repo, &job.main, &landing.sha)? {
+        if has(&repo, &main, &landing.sha)? {
             return Ok(Some(landing));
         }
     }
     Ok(None)
 }
 
-/// Whether `main` has a commit.
+/// Whether `main`, which is there, has not a commit that it had.
 ///
 /// # Errors
 /// The repository is not there, or git fails.
-pub(crate) fn is_on_main(job: &Job, sha: &Sha) -> Result<bool> {
-    has(&owners(job)?, &job.main, sha)
+pub(crate) fn is_taken_back(job: &Job, sha: &Sha) -> Result<bool> {
+    let repo = owners(job)?;
+    match repo.commit(job.main.as_str())? {
+        Some(main) => Ok(!has(&repo, &main, sha)?),
+        None => Ok(false),
+    }
 }
 
-fn has(repo: &Repo, main: &RefName, sha: &Sha) -> Result<bool> {
-    let Some(main) = repo.commit(main.as_str())? else { return Ok(false) };
-    Ok(*sha == main || repo.commit(sha.as_str())?.is_some() && repo.is_before(sha, &main)?)
+fn has(repo: &Repo, main: &Sha, sha: &Sha) -> Result<bool> {
+    Ok(sha == main || repo.commit(sha.as_str())?.is_some() && repo.is_before(sha, main)?)
 }

@@ -24,7 +24,7 @@ mod way;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
 pub use mark::{Landing, landing};
-pub(crate) use mark::{is_kept, is_on_main};
+pub(crate) use mark::{is_kept, is_taken_back};
 pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
 pub(crate) use target::{Target, owners};

@@ -160,7 +160,9 @@ fn laid_out(job: &Job, main: &RefName, repo: &Repo, tree: &Path) -> Result<Check
     if inner.dir() == tree || (is_elsewhere && inner.own()? != repo.dir()) {
         return Err(Error::unfit(&tree, format!("the files of {main} are elsewhere: name their folder")));
     }
-    if !is_elsewhere && inner.has_files_elsewhere()? {
+    let own = inner.own()?;
+    // Of a linked checkout git does not ask that.
+    if !is_elsewhere && own == repo.dir() && inner.files()?.is_some_and(|files| files != tree) {
         let why =
             format!("core.worktree puts the files of {main} elsewhere, where they cannot follow: unset it");
         return Err(Error::unfit(&tree, why));
@@ -171,5 +173,5 @@ fn laid_out(job: &Job, main: &RefName, repo: &Repo, tree: &Path) -> Result<Check
             format!("{main} is checked out there, and it is another repository"),
         ));
     }
-    Ok(Checkout { dir: inner.own()?, tree })
+    Ok(Checkout { dir: own, tree })
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Desk;
 use super::story::{Story, short, tail_of};
 use crate::git::{RefName, Sha};
-use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, is_on_main, landing, settle};
+use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, is_taken_back, landing, settle};
 use crate::workspace::{self, Workspace};
 use crate::{Error, Result};
 
@@ -84,7 +84,7 @@ impl Desk<'_> {
     /// There is no such task or workspace, the task is closed and did not land, or the system fails. `main` is its old or its new
     /// tip then, and the next harvest goes on.
     pub fn harvest(&self, wish: &Wish) -> Result<Harvested> {
-        workspace::give_back(self.layout)?;
+        workspace::give_back(self.layout, &wish.task)?;
         let task = self.task(&wish.task)?;
         let landed = match &task.state {
             State::Closed { how: How::Landed { sha, main }, .. } => {
@@ -292,22 +292,18 @@ impl Desk<'_> {
 
     /// What `main` has of the task by now is recorded, closed, told and pushed, whoever brought it there; that landing.
     fn look_back(&self, task: &Task, job: &Job, wish: &Wish, said: &mut Harvested) -> Option<Landing> {
+        if let Outcome::AlreadyLanded { sha } = &said.outcome
+            && matches!(is_taken_back(job, sha), Ok(true))
+        {
+            let way = format!("`netsky task reopen {}` has its branch land anew", task.id);
+            let why = format!("what landed as {sha} is not on {} any more: {way}", job.main.short());
+            said.outcome = Outcome::Refused(why);
+            return None;
+        }
         let landing = match (landing(job), &said.outcome) {
             (Ok(Some(landing)), _) => landing,
-            (Ok(None), Outcome::AlreadyLanded { sha }) => match is_on_main(job, sha) {
-                // It came there without us.
-                Ok(true) => Landing::without_us(job, sha),
-                Ok(false) => {
-                    let way = format!("`netsky task reopen {}` has its branch land anew", task.id);
-                    let why = format!("what landed as {sha} is not on {} any more: {way}", job.main.short());
-                    said.outcome = Outcome::Refused(why);
-                    return None;
-                }
-                Err(error) => {
-                    said.troubles.push(error.to_string());
-                    return None;
-                }
-            },
+            // It came there without us.
+            (Ok(None), Outcome::AlreadyLanded { sha }) => Landing::without_us(job, sha),
             (Ok(None), _) => return None,
             (Err(error), _) => {
                 said.troubles.push(error.to_string());
@@ -340,49 +336,48 @@ impl Desk<'_> {
         said: &mut Harvested,
     ) -> Result<()> {
         let key = format!("{}/{}", landing.task, landing.sha);
-        let (files, troubles) = (landing.files(job)?, said.troubles.len());
+        let files = landing.files(job)?;
         let mut story = self.story(task, job, wish)?;
         let data = story.landed(landing, &files);
-        if self.facts.append_once("harvest.landed", &key, data)?.repeated {
+        let is_again = self.facts.append_once("harvest.landed", &key, data)?.repeated;
+        if is_again {
             // Who did it is not said of a task any more that is closed.
             let first = self.last(HARVEST, &key)?;
             story.agent =
                 first.and_then(|fact| serde_json::from_value(fact.data["agent"].clone()).ok()).flatten();
         }
         crate::point("work.landing.recorded")?;
+        let mut is_closed = false;
         if is_over {
             // Who cannot be closed has landed all the same.
-            if let Err(error) = self.close(task, landing) {
-                said.troubles.push(error.to_string());
+            match self.close(task, landing, is_again) {
+                Ok(()) => is_closed = true,
+                Err(error) => said.troubles.push(error.to_string()),
             }
             crate::point("work.landing.closed")?;
         }
-        self.tell_landed(&story, landing, &files, said);
+        let is_told = self.tell_landed(&story, landing, &files, said);
         crate::point("work.landing.told")?;
-        if is_over && said.troubles.len() == troubles {
+        if is_closed && is_told {
             landing.keep_told(self.layout)?;
         }
         self.push(job, landing, said)
     }
 
-    /// Closes the task; one that another harvest closed is closed, and of one that was ended meanwhile otherwise it is said anew, but
-    /// not where it had been closed so before.
-    fn close(&self, task: &Task, landing: &Landing) -> Result<()> {
+    /// Closes the task; one that another harvest closed is closed, and of one that was ended meanwhile otherwise it is said anew: but
+    /// not where it had been closed so before, of which `is_again` there is a fact.
+    fn close(&self, task: &Task, landing: &Landing, is_again: bool) -> Result<()> {
         let (sha, main) = (landing.sha.to_string(), landing.main.short().to_owned());
-        let state = self.task(&landing.task)?.state;
-        if !matches!(state, State::Closed { how: How::Landed { .. }, .. })
-            && self.was_closed_as(task, &landing.sha)?
-        {
-            return Ok(());
+        match self.task(&landing.task)?.state {
+            State::Closed { how: How::Landed { .. }, .. } => return Ok(()),
+            State::Closed { .. } if is_again && self.was_closed_as(task, &landing.sha)? => return Ok(()),
+            State::Closed { .. } => {
+                let why = format!("its work landed meanwhile as {sha}");
+                self.board.act(&landing.task, Event::Reopened { why })?;
+            }
+            _ => {}
         }
-        if let State::Closed { how: How::Done | How::Dropped, .. } = state {
-            let why = format!("its work landed meanwhile as {sha}");
-            self.board.act(&landing.task, Event::Reopened { why })?;
-        }
-        match state {
-            State::Closed { how: How::Landed { .. }, .. } => Ok(()),
-            _ => Ok(self.board.act(&landing.task, Event::Landed { sha, main }).map(drop)?),
-        }
+        Ok(self.board.act(&landing.task, Event::Landed { sha, main }).map(drop)?)
     }
 
     /// What did not land: the fact, and a message to whom it concerns.

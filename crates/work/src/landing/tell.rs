@@ -27,14 +27,14 @@ struct Letter<'a> {
 }
 
 impl Desk<'_> {
-    /// That it has landed.
+    /// That it has landed; whether who did it and who wanted it know. Who works beside them is no reason to wait.
     pub(super) fn tell_landed(
         &self,
         story: &Story,
         landing: &Landing,
         files: &[String],
         said: &mut Harvested,
-    ) {
+    ) -> bool {
         let (task, sha) = (&landing.task, landing.sha.as_str());
         let mut text = story.head(task.as_str(), "has landed");
         text += &format!(
@@ -53,18 +53,23 @@ impl Desk<'_> {
                 said.troubles.push(format!("who works on the same repository is not known: {error}"))
             }
         }
-        if let Ok(by) = story.by.as_str().parse::<AgentId>() {
+        let by = story.by.as_str().parse::<AgentId>().ok();
+        let concerned: Vec<AgentId> = by.iter().chain(&story.agent).cloned().collect();
+        if let Some(by) = by {
             let did = story.agent.as_ref().map_or_else(String::new, |agent| format!("; {agent} did it"));
             whom.insert(by, format!("You asked for it{did}."));
         }
         if let Some(agent) = &story.agent {
             whom.insert(agent.clone(), "Your work on it is over; its workspace may be removed.".to_owned());
         }
+        let mut is_told = true;
         for (to, end) in whom {
+            let is_concerned = concerned.contains(&to);
             let letter =
                 Letter { kind: "harvest-landed", task, about: sha, to, text: format!("{text}{end}") };
-            self.post(letter, said);
+            is_told &= self.post(letter, said) || !is_concerned;
         }
+        is_told
     }
 
     /// That it has not.
@@ -125,10 +130,11 @@ impl Desk<'_> {
         Ok(found)
     }
 
-    fn post(&self, letter: Letter<'_>, said: &mut Harvested) {
+    /// Sends one; whether it is on its way, or nobody is there for it.
+    fn post(&self, letter: Letter<'_>, said: &mut Harvested) -> bool {
         let Letter { kind, task, about, to, text } = letter;
         if self.asker.as_ref() == Some(&to) || !self.bus.knows(&to) {
-            return;
+            return true;
         }
         let from = if to == AgentId::root() { AgentId::infinity() } else { AgentId::root() };
         let draft = Draft {
@@ -138,9 +144,15 @@ impl Desk<'_> {
             ..Draft::new(from.into(), to.clone(), text)
         };
         match self.bus.send(draft) {
-            Ok(sent) if sent.duplicate => {}
-            Ok(_) => said.told.push(to),
-            Err(error) => said.troubles.push(format!("{to} is not told: {error}")),
+            Ok(sent) if sent.duplicate => true,
+            Ok(_) => {
+                said.told.push(to);
+                true
+            }
+            Err(error) => {
+                said.troubles.push(format!("{to} is not told: {error}"));
+                false
+            }
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct Created {
     pub was_there: bool,
 }
 
+/// A task whose workspace stays, and why.
+pub type Kept = (TaskId, String);
+
 /// A workspace and how it stands.
 #[derive(Debug, Clone)]
 pub struct Standing {
@@ -48,7 +51,7 @@ impl Desk<'_> {
     /// # Errors
     /// There is no such task, it names no repository, that has no such branch, or the system refuses.
     pub fn create_workspace(&self, id: &TaskId, agent: Option<&AgentId>) -> Result<Created> {
-        workspace::give_back(self.layout)?;
+        workspace::give_back(self.layout, id)?;
         let task = self.task(id)?;
         if let State::Closed { .. } = task.state {
             return Err(Error::Closed(id.clone()));
@@ -146,7 +149,7 @@ impl Desk<'_> {
     /// # Errors
     /// There is none, its task is not over, its branch has more than landed, or the system refuses.
     pub fn remove_workspace(&self, id: &TaskId, is_forced: bool) -> Result<()> {
-        workspace::give_back(self.layout)?;
+        workspace::give_back(self.layout, id)?;
         let found = match workspace::find(self.layout, id) {
             // What does not read is removed by force.
             Err(_) if is_forced => None,
@@ -176,7 +179,8 @@ impl Desk<'_> {
                     return Err(Error::InUse(id.clone()));
                 }
                 if !landing.is_told(self.layout)? {
-                    let why = told.into_iter().flat_map(|told| told.troubles).next().unwrap_or_default();
+                    let why = told.into_iter().flat_map(|told| told.troubles).last();
+                    let why = why.unwrap_or_else(|| "it has just landed".to_owned());
                     return Err(Error::Untold(id.clone(), why));
                 }
                 workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing)), &tell)
@@ -190,27 +194,34 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; how much.
+    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; how much, and what of
+    /// a task that is over stays, and why.
     ///
     /// # Errors
     /// What the system refuses; the rest is left for the next time.
-    pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>)> {
-        workspace::give_back(self.layout)?;
-        let (mut gone, mut failed) = (Vec::new(), None);
+    pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>, Vec<Kept>)> {
+        workspace::give_all_back(self.layout)?;
+        let (mut gone, mut kept, mut failed) = (Vec::new(), Vec::new(), None);
         for (id, found) in workspace::list(self.layout)? {
-            if !found.is_ok_and(|found| self.is_landed(&found)) {
-                continue;
-            }
-            match self.remove_workspace(&id, false) {
-                // It is worked in again.
-                Err(Error::InUse(_) | Error::NotLanded(..) | Error::NoWorkspace(_)) => {}
-                // The others go all the same.
-                Err(error) => failed = Some(error),
+            match found.and_then(|_| self.remove_workspace(&id, false)) {
                 Ok(()) => gone.push(id),
+                // It is worked in, or was removed.
+                Err(Error::InUse(_) | Error::NoWorkspace(_)) => {}
+                // The others go all the same.
+                Err(error @ (Error::Disk(_) | Error::Record(_))) if self.is_whole(&id) => {
+                    failed = Some(error)
+                }
+                Err(Error::NotLanded(_, why)) => kept.push((id, why)),
+                Err(error) => kept.push((id, error.to_string())),
             }
         }
         let swept = workspace::gc(self.layout, &|id| self.tell_removed(id))?;
-        failed.map_or(Ok((swept, gone)), Err)
+        failed.map_or(Ok((swept, gone, kept)), Err)
+    }
+
+    /// Whether a workspace says what it is.
+    fn is_whole(&self, id: &TaskId) -> bool {
+        workspace::find(self.layout, id).is_ok()
     }
 
     /// That a workspace is gone whose remover died, unless it was told, or there is another by now.

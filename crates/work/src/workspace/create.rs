@@ -6,7 +6,7 @@ use netsky_disk::{clock, copy, random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::mirror::{self, Mirror};
-use super::remove::removals;
+use super::remove::{removals, restore};
 use super::{KNOWN, REPO, Workspace, find};
 use crate::git::{Git, Identity, RefName, Remote, Repo};
 use crate::{Error, Result};
@@ -83,6 +83,8 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
         return Err(error);
     }
     let _removals = removals(layout)?;
+    // One whose remover died is the one that there is.
+    restore(layout, Some(&wish.task))?;
     if let Err(error) = folder.rename(&name, &folder, wish.task.as_str()) {
         let _ = throwaway::remove(&at);
         return Err(if error.is_exists() { taken() } else { error.into() });

@@ -79,11 +79,11 @@ pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64
     let reach = if remote.path().is_some() { Reach::Files } else { Reach::Network };
     let all = "+refs/heads/*:refs/heads/*";
     let fetched = repo.fetch_refs_with(remote.as_str(), all, &["--prune"], reach, OLD, LONG);
-    if let (Err(_), Some(path)) = (&fetched, remote.path())
+    if let (Err(error), Some(path)) = (&fetched, remote.path())
         && Repo::new(git, &Repo::new(git, &crate::git::dir_in(path)).common()?).is_partial()?
     {
         let why = "it is a partial clone, which has not all of its files: name a whole one, or its address";
-        return Err(Error::unfit(path, why));
+        return Err(Error::unfit(path, format!("{why} ({error})")));
     }
     fetched?;
     crate::point("work.mirror.fetched")?;

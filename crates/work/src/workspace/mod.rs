@@ -27,7 +27,7 @@ use crate::Result;
 use crate::git::{Identity, RefName, Remote, Sha};
 
 pub use create::{SHARE_FROM, Wish, create};
-pub use remove::{Over, Removed, Swept, gc, give_back, remove};
+pub use remove::{Over, Removed, Swept, gc, give_all_back, give_back, remove};
 
 /// What is known of a workspace, beside the clone and out of its reach.
 const KNOWN: &str = "workspace.json";

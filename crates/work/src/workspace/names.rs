@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use netsky_disk::fs::Dir;
+use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::{ReadError, state};
 
 use super::{KNOWN, REPO, Workspace, each_below};
-use crate::Result;
 use crate::git::{Sha, plain_line};
+use crate::{Error, Result};
 
 /// How what was fetched of a workspace's repository is called.
 const ORIGIN: &[u8] = b"refs/remotes/origin/";
@@ -26,11 +26,6 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     if tip_of(&at.join(REPO), &known).is_none() {
         return Some(format!("{} is not there", known.branch));
     }
-    match inner(&at.join(REPO)) {
-        Ok(None) => {}
-        Ok(Some(inner)) => return Some(format!("{inner} may have commits of its own")),
-        Err(_) => return Some("its files cannot be looked through".to_owned()),
-    }
     let Ok(all) = refs(&at.join(REPO).join(".git")) else { return Some("its refs do not read".to_owned()) };
     let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
     let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
@@ -39,28 +34,51 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     };
     // What a search for a culprit goes through are commits of others, or of a branch.
     let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
-    let (name, at) = own.find(|(_, at)| !is_there(at))?;
+    let Some((name, at)) = own.find(|(_, at)| !is_there(at)) else {
+        return inner(at).map(|inner| format!("{inner} has commits of its own"));
+    };
     // Nor is what stands there told, where it is none of a commit.
     let at = at.parse::<Sha>().map_or_else(|_| "no commit".to_owned(), |at| at.to_string());
     Some(plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name))))
 }
 
-/// A repository within a clone: what is committed there has no name here.
-fn inner(repo: &Path) -> Result<Option<String>> {
-    let (git, mut found) = (repo.join(".git"), None);
-    let modules = git.join("modules");
-    each_below(repo, |path, of| {
-        let is_one = path == modules || path.ends_with(".git") && path != git;
-        if of.is_dir() && is_one && found.is_none() {
-            found = Some(plain_line(&path.strip_prefix(repo).unwrap_or(path).to_string_lossy()));
+/// A repository within a workspace that has commits which none of its own remotes, and no tag, names: nothing of it has a name in
+/// the clone. What cannot be looked through has none of the agent's.
+fn inner(at: &Path) -> Option<String> {
+    let git = at.join(REPO).join(".git");
+    let mut open = vec![at.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if !entry.file_type().is_ok_and(|of| of.is_dir()) {
+                continue;
+            }
+            let path = entry.path();
+            // A submodule's, or that of a linked checkout's, is below the clone's own.
+            let is_git = path.ends_with(".git") || path.starts_with(&git) && path.join("HEAD").is_file();
+            if is_git && path != git && path.join("objects").is_dir() && has_own(&path) {
+                let name = path.strip_prefix(at.join(REPO)).or_else(|_| path.strip_prefix(at));
+                return Some(plain_line(&name.unwrap_or(&path).to_string_lossy()));
+            }
+            open.push(path);
         }
-    })?;
-    Ok(found)
+    }
+    None
+}
+
+/// Whether a repository has a name of a commit that came from nowhere.
+fn has_own(git: &Path) -> bool {
+    let Ok(all) = refs(git) else { return true };
+    let is_remote = |name: &[u8]| name.starts_with(b"refs/remotes/") || name.starts_with(b"refs/tags/");
+    let theirs: HashSet<&String> = all.iter().filter(|(name, _)| is_remote(name)).map(|(_, at)| at).collect();
+    all.values().any(|at| !theirs.contains(at))
 }
 
 /// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
 /// leads on.
 fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
+    if !is_real_folder(git) || !is_real_folder(git.join("refs")) {
+        return Err(Error::unfit(git, "it is no folder of its own"));
+    }
     let mut files = vec![git.join("HEAD")];
     let linked = git.join("worktrees");
     each_below(&linked, |path, _| {

@@ -60,16 +60,17 @@ pub fn remove(
     if !state::exists(&at)? {
         return Ok(Removed::NotThere);
     }
-    let removals = removals(layout)?;
-    if !state::exists(&at)? {
-        return Ok(Removed::NotThere);
-    }
     let more = |at: &Path| match over {
         Over::Forced => None,
         Over::Landed(is_kept) => unlanded(at, is_kept),
     };
     if let Some(more) = more(&at) {
-        return Ok(Removed::HasMore(more));
+        // Another may have removed it meanwhile.
+        return Ok(if state::exists(&at)? { Removed::HasMore(more) } else { Removed::NotThere });
+    }
+    let removals = removals(layout)?;
+    if !state::exists(&at)? {
+        return Ok(Removed::NotThere);
     }
     let folder = Dir::open(layout.workspaces())?;
     let end = format!("{task}-{}", random::short());
@@ -97,19 +98,41 @@ pub fn remove(
     Ok(Removed::Gone)
 }
 
-/// Give back their names to workspaces whose remover died before it had looked at them once more.
+/// Give its name back to a task's workspace whose remover died before it had looked at it once more; one that still looks is
+/// waited for.
 ///
 /// # Errors
 /// What the system refuses.
-pub fn give_back(layout: &Layout) -> Result<()> {
-    let is_leaving = |name: &String| name.starts_with(LEAVING);
-    if !names(&layout.workspaces())?.iter().any(is_leaving) {
+pub fn give_back(layout: &Layout, task: &TaskId) -> Result<()> {
+    let is_left = |name: &String| task_of(LEAVING, name).as_ref() == Some(task);
+    if !names(&layout.workspaces())?.iter().any(is_left) {
         return Ok(());
     }
-    let Some(_removals) = Lock::try_take(layout.workspaces().join(REMOVALS))? else { return Ok(()) };
+    let _removals = removals(layout)?;
+    restore(layout, Some(task))
+}
+
+/// The same of all, where nobody removes one.
+///
+/// # Errors
+/// As there.
+pub fn give_all_back(layout: &Layout) -> Result<()> {
+    if !names(&layout.workspaces())?.iter().any(|name| name.starts_with(LEAVING)) {
+        return Ok(());
+    }
+    match Lock::try_take(layout.workspaces().join(REMOVALS))? {
+        Some(_removals) => restore(layout, None),
+        None => Ok(()),
+    }
+}
+
+/// As [`give_back`], of who has the lock: one task's, or all.
+pub(super) fn restore(layout: &Layout, only: Option<&TaskId>) -> Result<()> {
     let folder = Dir::open(layout.workspaces())?;
     for name in folder.names()? {
-        let Some(task) = name.strip_prefix(LEAVING).and_then(task_of) else { continue };
+        let Some(task) = task_of(LEAVING, &name).filter(|task| only.is_none_or(|only| only == task)) else {
+            continue;
+        };
         match folder.rename(&name, &folder, task.as_str()) {
             // There is another by now: it stays until that one is gone.
             Err(e) if e.is_exists() => {}
@@ -161,8 +184,10 @@ pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>) -> Result<Swept
         && let Some(_removals) = Lock::try_take(layout.workspaces().join(REMOVALS))?
     {
         for name in names(&layout.workspaces())? {
-            let Some(of) = name.strip_prefix(GONE) else { continue };
-            match task_of(of).as_ref().map_or(Ok(()), tell) {
+            if !name.starts_with(GONE) {
+                continue;
+            }
+            match task_of(GONE, &name).as_ref().map_or(Ok(()), tell) {
                 Ok(()) => told.push(name),
                 Err(error) => drop(counted(Err(error))),
             }
@@ -189,9 +214,9 @@ pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>) -> Result<Swept
     failed.map_or(Ok(swept), Err)
 }
 
-/// Whose workspace it was that is called so behind [`GONE`].
-fn task_of(name: &str) -> Option<TaskId> {
-    name.rsplit_once('-')?.0.parse().ok()
+/// Whose workspace it was that is called so by now.
+fn task_of(what: &str, name: &str) -> Option<TaskId> {
+    name.strip_prefix(what)?.rsplit_once('-')?.0.parse().ok()
 }
 
 fn names(folder: &Path) -> Result<Vec<String>> {

@@ -284,7 +284,7 @@ fn t19_fm_harvest_kill_a_landing_in_a_repository_that_was_moved_is_said_to_be_ou
     fs::rename(&bench.repo, &moved).expect("moved");
     bench.repo = moved;
     let Outcome::Refused(why) = bench.harvest("t1") else { panic!("nobody finishes it") };
-    assert!(why.contains("look at `git status` there") && why.ends_with("index.lock"), "{why}");
+    assert!(why.contains("index.lock, and `git stash` there"), "{why}");
 }
 
 #[test]
@@ -306,7 +306,13 @@ fn t19_what_landed_and_was_taken_back_is_said_to_be_so() {
         assert!(why.contains("is not on main any more: `netsky task reopen t1`"), "{why}");
     }
     board.act(&task("t1"), Event::Reopened { why: "again".into() }).expect("reopened");
+    assert!(matches!(ask().outcome, Outcome::Landed(_)) && state(&board, "t1").is_closed());
+    // And the second one of two, taken back.
+    board.act(&task("t1"), Event::Reopened { why: "more".into() }).expect("reopened");
+    commit(&bench.layout.workspace(&task("t1")).join("repo"), "e", "more\n", "second");
     assert!(matches!(ask().outcome, Outcome::Landed(_)));
+    git(&bench.repo, &["reset", "-q", "--hard", "HEAD^"]);
+    assert!(matches!(ask().outcome, Outcome::Refused(_)));
     bench.assert_whole();
 }
 
@@ -319,6 +325,11 @@ fn t19_files_that_a_setting_puts_elsewhere_are_said_to_be_so() {
     git(&bench.repo, &["config", "core.worktree", elsewhere.to_str().expect("text")]);
     let error = harvest(&bench.job("t1")).expect_err("it cannot follow").to_string();
     assert!(error.contains("core.worktree puts the files of refs/heads/main elsewhere"), "{error}");
+    // A linked checkout has its own.
+    git(&bench.repo, &["--work-tree=.", "switch", "-q", "-c", "dev"]);
+    let linked = bench.temp.path().join("linked");
+    git(&bench.repo, &["worktree", "add", "-q", linked.to_str().expect("text"), "main"]);
+    assert_eq!(landed(bench.harvest("t1")).tree, Tree::Moved);
 }
 
 #[test]
@@ -352,7 +363,7 @@ fn a_partial_clone_is_said_to_be_one() {
     };
     let made = workspace::create(&bench.layout, &Git::find().expect("git"), &wish);
     let error = made.expect_err("its files are not there").to_string();
-    assert!(error.contains("it is a partial clone"), "{error}");
+    assert!(error.contains("it is a partial clone") && error.contains("git"), "{error}");
 }
 
 #[test]

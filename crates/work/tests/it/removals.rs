@@ -89,11 +89,38 @@ fn a17_a12_what_stands_in_the_place_of_a_name_is_not_told() {
     fs::write(&name, "a key\n").expect("written");
     assert_eq!(told(), "refs/heads/zz is at no commit");
     fs::remove_file(&name).expect("there");
-    // What is committed in one is in no name of the clone's.
-    for inner in [".git/modules", "lib/.git"] {
-        fs::create_dir_all(clone.join(inner)).expect("made");
-        assert_eq!(told(), format!("{inner} may have commits of its own"));
-        fs::remove_dir_all(clone.join(inner)).expect("there");
-    }
+    fs::rename(clone.join(".git/refs"), clone.join(".git/away")).expect("there");
+    symlink(clone.join(".git/away"), clone.join(".git/refs")).expect("made");
+    assert_eq!(told(), "its refs do not read");
+    fs::remove_file(clone.join(".git/refs")).expect("there");
+    fs::rename(clone.join(".git/away"), clone.join(".git/refs")).expect("there");
     desk(&bench, |desk| desk.remove_workspace(&task("t1"), false).expect("all of it has landed"));
+}
+
+#[test]
+fn i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    let sweep = || desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+    // What a build fetched, and what is read by nobody.
+    let dep = clone.join("build/dep");
+    git(&clone, &["clone", "-q", bench.repo.to_str().expect("text"), dep.to_str().expect("text")]);
+    git(&dep, &["checkout", "-q", "--detach"]);
+    let lib = bench.temp.path().join("lib");
+    fs::create_dir(&lib).expect("made");
+    git(&lib, &["init", "-q", "--template="]);
+    commit(&lib, "work", "inner\n", "inner");
+    // Of a folder within, of a submodule and of one of a linked checkout, and beside the clone.
+    for inner in ["lib/.git", ".git/modules/lib", ".git/worktrees/x/modules/lib", "../lib/.git"] {
+        let at = clone.join(inner);
+        fs::create_dir_all(at.parent().expect("one")).expect("made");
+        fs::rename(lib.join(".git"), &at).expect("moved");
+        let name = inner.trim_start_matches("../");
+        assert_eq!(sweep().2, [(task("t1"), format!("{name} has commits of its own"))]);
+        fs::rename(&at, lib.join(".git")).expect("moved");
+    }
+    assert_eq!(sweep().1, [task("t1")], "what came from elsewhere is there");
 }

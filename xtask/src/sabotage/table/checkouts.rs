@@ -357,7 +357,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a workspace that cannot be removed keeps no other",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        ("Err(error) => failed = Some(error),", "Err(error) => return Err(error),"),
+        ("failed = Some(error)", "return Err(error)"),
         "desk::i9_a_workspace_that_cannot_be_removed_keeps_no_other",
     ),
     of_work(

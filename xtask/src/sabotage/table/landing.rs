@@ -50,8 +50,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9, T19",
         HARVEST,
         (
-            "if self.facts.append_once(\"harvest.landed\", &key, data)?.repeated {",
-            "self.facts.append(\"harvest.landed\", &key, data)?;\n        if self.last(HARVEST, &key)?.is_some() {",
+            "self.facts.append_once(\"harvest.landed\", &key, data)?.repeated;",
+            "self.facts.append(\"harvest.landed\", &key, data)? > 0;",
         ),
         KILLS,
     ),

@@ -387,7 +387,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a workspace with more than landed stays",
         "T19",
         "crates/work/src/workspace/names.rs",
-        ("own.find(|(_, at)| !is_there(at))?;", "own.find(|(_, at)| !is_there(at) && at.is_empty())?;"),
+        (
+            "own.find(|(_, at)| !is_there(at)) else {",
+            "own.find(|(_, at)| !is_there(at) && at.is_empty()) else {",
+        ),
         "workspaces::a_workspace_goes_when_it_has_landed_or_by_force",
     ),
     Safeguard {

@@ -5,11 +5,9 @@ use netsky_model::id::{AgentId, Generation, TaskId};
 use netsky_model::task::Task;
 use netsky_runtime::Config;
 use netsky_watchdog::{
-    Context as Constellation, Error as Unplanned, MAX_CLONES, Plan, clones, may_hand_out, plan_clone,
-    stop_clone, up,
+    Context as Constellation, Error as Unplanned, MAX_CLONES, Plan, clones, may_hand_out, plan_clone, up,
 };
 use netsky_work::dispatch::Dispatches;
-use netsky_work::dispatch::Error::Gone;
 use netsky_work::workspace::{self, Workspace};
 use serde_json::json;
 
@@ -65,12 +63,7 @@ impl Run for Args {
             Some(Seen { generation, .. }) => *generation,
             None => hand_over.start(self.runtime.clone(), place.as_ref())?,
         };
-        let briefed = dispatches.brief(&decided, generation);
-        if runs.is_none() && matches!(briefed, Err(Gone(_))) && !dispatches.is_at_work(&decided.agent)? {
-            // Whoever stopped it meanwhile was told that it stays down.
-            stop_clone(&constellation, &caller, &decided.agent, None)?;
-        }
-        let briefed = briefed?;
+        let briefed = dispatches.brief(&decided, generation)?;
         tell(cx, &briefed, place.as_ref(), runs.is_none())
     }
 }
@@ -112,6 +105,8 @@ impl HandOver<'_> {
     /// The clone runs, and has said that it is up.
     fn start(&self, runtime: Option<String>, place: Option<&Workspace>) -> Result<Generation, Error> {
         let (plan, agent) = (self.plan(runtime, place)?, &self.decided.agent);
+        // Whoever stopped it meanwhile was told that it stays down.
+        self.dispatches.is_still(self.decided)?;
         let upped = up(self.cx, &plan, |_| {}).map_err(|error| {
             let number = agent.number().unwrap_or_default();
             Error::from(error).and(&format!(

@@ -14,11 +14,14 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let (swept, landed) = at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces()?))?;
+        let (swept, landed, kept) = at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces()?))?;
         if cx.json {
             return output::json(&json!({
-                "removed": landed, "unfinished": swept.workspaces, "scratch": swept.scratch, "mirrors": swept.mirrors,
+                "removed": landed, "kept": kept, "unfinished": swept.workspaces, "scratch": swept.scratch, "mirrors": swept.mirrors,
             }));
+        }
+        for (task, why) in &kept {
+            output::say(&format!("the workspace of task {task} stays: {why}"))?;
         }
         output::say(&format!(
             "removed {} workspaces that have landed, {} that nobody finished, {} scratch repositories, {} mirrors",

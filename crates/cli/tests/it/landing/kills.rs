@@ -159,13 +159,33 @@ fn t19_i9_fm_harvest_kill_what_was_not_told_is_told_before_its_workspace_goes() 
         if !bench.task("3").state.is_closed() {
             bench.run(&["task", "close", "3", "--dropped"]).works();
         }
-        let mut failing = bench.command(&["workspace", "remove", "3"]);
-        let failed = failing.env("NETSKY_FAULT", "work.landing.told=error").output().expect("it starts");
-        assert_eq!(failed.status.code(), Some(1), "{step}: {failed:?}");
-        assert!(bench.clone_of("3").exists(), "{step}: it stays until all is told");
-        bench.run(&["workspace", "remove", "3"]).works();
+        // Who works beside it may be told or not; who did it is.
+        for (agent, is_kept) in [("agent7", true), ("agent8", false)] {
+            let channel = bench.home.path().join("channels/agent").join(agent);
+            let away = bench.home.path().join("away");
+            std::fs::rename(&channel, &away).expect("there");
+            std::fs::create_dir(&channel).expect("made");
+            for part in std::fs::read_dir(&away).expect("listed") {
+                std::fs::write(channel.join(part.expect("one").file_name()), "no folder").expect("written");
+            }
+            let said = bench.run(&["workspace", "gc"]);
+            assert_eq!((said.code, bench.clone_of("3").exists()), (0, is_kept), "{step}, {agent}: {said:?}");
+            assert_eq!(said.out.contains("stays until all is told of its landing"), is_kept, "{said:?}");
+            std::fs::remove_dir_all(&channel).expect("ours");
+            std::fs::rename(&away, &channel).expect("there");
+        }
         assert_eq!(bench.facts("workspace.removed").len(), 1, "{step}");
-        PICK.ends_well(bench, &old, step);
+        let (sha, landed) = (bench.main(), bench.task("3").state);
+        assert_eq!(
+            landed,
+            State::Closed { how: How::Landed { sha, main: "main".into() }, why: None },
+            "{step}"
+        );
+        assert_eq!(bench.told("agent7", "harvest-landed").len(), 1, "{step}");
+        assert_eq!(bench.facts("harvest.landed").len(), 1, "{step}");
+        assert_eq!(git(&bench.beside("remote.git"), &["rev-parse", "main"]), bench.main(), "{step}");
+        assert_eq!(git(&bench.repo(), &["rev-list", "--count", &format!("{old}..main")]), "2", "{step}");
+        bench.run(&["check"]).works();
     }
 }
 
