@@ -41,6 +41,14 @@ pub enum Error {
         /// How long it was waited for.
         secs: u64,
     },
+    /// Somebody takes a workspace away.
+    #[error("{} removes or names a workspace since {secs} s, or was stopped as it did", .by.map_or_else(|| "somebody else".to_owned(), |pid: u32| format!("process {pid}")))]
+    Removing {
+        /// Which process; none that is known.
+        by: Option<u32>,
+        /// How long it was waited for.
+        secs: u64,
+    },
     /// A message.
     #[error(transparent)]
     Bus(#[from] netsky_bus::Error),

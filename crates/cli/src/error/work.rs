@@ -17,7 +17,7 @@ impl From<netsky_work::Error> for Error {
             Work::Config(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
             Work::Name(_) => Self::new(Kind::Usage, what).hint("nothing was changed"),
             Work::Git(_) => Self::new(Kind::Failed, what).hint("nothing was lost"),
-            Work::Busy { .. } => Self::new(Kind::Busy, what).hint("repeat"),
+            Work::Busy { .. } | Work::Removing { .. } => Self::new(Kind::Busy, what).hint("repeat"),
             Work::Missing { .. } => Self::new(Kind::NotFound, what).hint("nothing was changed"),
             Work::Within { .. } => Self::new(Kind::Refused, what).hint("nothing was changed"),
             Work::Unfit { .. } => Self::new(Kind::Failed, what).hint("nothing was lost"),

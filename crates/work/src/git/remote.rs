@@ -24,9 +24,12 @@ pub enum Remote {
 impl Remote {
     /// What was to be one, without what stands before its host: often a secret (A17).
     pub fn shown(text: &str) -> String {
-        match text.rfind('@') {
-            Some(at) if !text.starts_with('/') => format!("…{}", &text[at..]),
-            _ => text.to_owned(),
+        let end = [text.rfind('@'), text.rfind("%40")].into_iter().flatten().max();
+        let shown = end.map_or_else(|| text.to_owned(), |at| format!("…{}", &text[at..]));
+        // What an address asks for may be a secret, too.
+        match shown.find(['?', '#']) {
+            Some(at) if !text.starts_with('/') => format!("{}…", &shown[..at]),
+            _ => shown,
         }
     }
 
@@ -62,6 +65,9 @@ fn bad(text: &str) -> Option<&'static str> {
     }
     if let Some(why) = bad_letters(text) {
         return Some(why);
+    }
+    if text.contains(['?', '#']) {
+        return Some("it asks for something by ? or #, and a secret there would be seen by all");
     }
     if text.contains("::") {
         return Some("it names a helper of git that runs programs");
@@ -161,6 +167,9 @@ mod tests {
             "https:/me:secret@host/a",
             "HTTPS:/host/a",
             "git:/me:secret@host/a",
+            "https://host/a?token=secret",
+            "https://host/a#secret",
+            "git@host:a?token=secret",
             "ssh:host/a",
             "https://host/a\nb",
             "/a\nb",
@@ -185,9 +194,14 @@ mod tests {
 
     #[test]
     fn a17_a_refused_address_is_told_without_its_secret() {
-        for secret in
-            ["https://token@host/a", "https://x:token@host/a", "ssh://x:token@host/a", "http://token@host/a"]
-        {
+        for secret in [
+            "https://token@host/a",
+            "https://x:token@host/a",
+            "ssh://x:token@host/a",
+            "http://token@host/a",
+            "https://x:token%40host/a",
+            "https://host/a?key=token",
+        ] {
             let told = secret.parse::<Remote>().expect_err(secret).to_string();
             assert!(told.contains("host/a") && !told.contains("token"), "{told}");
         }

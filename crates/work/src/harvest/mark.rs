@@ -130,7 +130,8 @@ pub(crate) fn is_kept(repo: &Repo, sha: &Sha) -> Result<bool> {
 
 /// The files that are not the same in two commits, as plain text.
 pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>> {
-    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", one.as_str(), other.as_str()];
+    let all = "--ignore-submodules=none";
+    let args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", all, one.as_str(), other.as_str()];
     let told = repo.bytes(&args, &[])?;
     let names = told.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     Ok(names.map(|name| plain_line(&String::from_utf8_lossy(name))).collect())

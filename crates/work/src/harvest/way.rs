@@ -20,7 +20,10 @@ pub(super) struct Way(Vec<u8>);
 impl Way {
     /// What changes between two.
     pub(super) fn between(repo: &Repo, old: &Sha, new: &Sha) -> Result<Way> {
-        let args = ["diff-tree", "-r", "-z", "--no-renames", "--name-status", old.as_str(), new.as_str()];
+        // What `.gitmodules` has left out of a diff changes all the same, and where it does not read git would end.
+        let all = "--ignore-submodules=none";
+        let args =
+            ["diff-tree", "-r", "-z", "--no-renames", "--name-status", all, old.as_str(), new.as_str()];
         repo.bytes(&args, &[]).map(Way)
     }
 

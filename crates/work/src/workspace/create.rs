@@ -82,7 +82,7 @@ pub fn create(layout: &Layout, git: &Git, wish: &Wish) -> Result<Workspace> {
         let _ = throwaway::remove(&at);
         return Err(error);
     }
-    let _removals = removals(layout)?;
+    let _removals = removals(layout).inspect_err(|_| drop(throwaway::remove(&at)))?;
     // One whose remover died is the one that there is.
     restore(layout, Some(&wish.task))?;
     if let Err(error) = folder.rename(&name, &folder, wish.task.as_str()) {

@@ -60,7 +60,7 @@ impl Workspace {
 
     /// Where its branch is, read from its files: no git runs in it.
     pub fn tip(&self, layout: &Layout) -> Option<Sha> {
-        names::tip_of(&self.folder(layout), self)
+        names::tip_of(&names::git_of(&layout.workspace(&self.task)), self)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a workspace's clone has names of, read from its files: no git runs in it.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::{ReadError, state};
@@ -17,16 +17,46 @@ const MOST_REF: u64 = 4096;
 /// Most bytes of the file of many.
 const MOST: u64 = 64 * 1024 * 1024;
 
+/// What git calls the folder of a repository.
+const GIT: &str = ".git";
+/// Where that of a workspace is while it goes: beside its clone, where no git finds it.
+const TAKEN: &str = "git";
+
+/// Where the names of a workspace's clone are.
+pub(super) fn git_of(at: &Path) -> PathBuf {
+    let taken = at.join(TAKEN);
+    if is_real_folder(&taken) { taken } else { at.join(REPO).join(GIT) }
+}
+
+/// Takes its repository from a clone: from then on nobody commits there.
+pub(super) fn take_git(at: &Path) -> Result<()> {
+    moved(&Dir::look_into(at.join(REPO))?, GIT, &Dir::look_into(at)?, TAKEN)
+}
+
+/// Gives it back; a clone that has another by now keeps that.
+pub(super) fn give_git(at: &Path) -> Result<()> {
+    moved(&Dir::look_into(at)?, TAKEN, &Dir::look_into(at.join(REPO))?, GIT)
+}
+
+/// Moves a name, where it is there and its place is free.
+fn moved(from: &Dir, name: &str, to: &Dir, new: &str) -> Result<()> {
+    match from.rename(name, to, new) {
+        Err(e) if e.is_not_found() || e.is_exists() => Ok(()),
+        moved => Ok(moved?),
+    }
+}
+
 /// What a workspace has that did not land: a name of a commit that is kept nowhere else.
 pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
     let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
         return Some("it does not say what it is".to_owned());
     };
+    let git = git_of(at);
     // Names that are kept otherwise than in files are not seen.
-    if tip_of(&at.join(REPO), &known).is_none() {
+    if tip_of(&git, &known).is_none() {
         return Some(format!("{} is not there", known.branch));
     }
-    let Ok(all) = refs(&at.join(REPO).join(".git")) else { return Some("its refs do not read".to_owned()) };
+    let Ok(all) = refs(&git) else { return Some("its refs do not read".to_owned()) };
     let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
     let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
     let is_there = |at: &str| {
@@ -35,7 +65,8 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     // What a search for a culprit goes through are commits of others, or of a branch.
     let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
     let Some((name, at)) = own.find(|(_, at)| !is_there(at)) else {
-        return inner(at).map(|inner| format!("{inner} has commits of its own"));
+        return inner(at, &git)
+            .map(|inner| format!("{inner} has commits of its own: push them, or move it away"));
     };
     // Nor is what stands there told, where it is none of a commit.
     let at = at.parse::<Sha>().map_or_else(|_| "no commit".to_owned(), |at| at.to_string());
@@ -44,8 +75,7 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
 
 /// A repository within a workspace that has commits which none of its own remotes, and no tag, names: nothing of it has a name in
 /// the clone. What cannot be looked through has none of the agent's.
-fn inner(at: &Path) -> Option<String> {
-    let git = at.join(REPO).join(".git");
+fn inner(at: &Path, git: &Path) -> Option<String> {
     let mut open = vec![at.to_owned()];
     while let Some(folder) = open.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -54,7 +84,7 @@ fn inner(at: &Path) -> Option<String> {
             }
             let path = entry.path();
             // A submodule's, or that of a linked checkout's, is below the clone's own.
-            let is_git = path.ends_with(".git") || path.starts_with(&git) && path.join("HEAD").is_file();
+            let is_git = path.ends_with(GIT) || path.starts_with(git) && path.join("HEAD").is_file();
             if is_git && path != git && path.join("objects").is_dir() && has_own(&path) {
                 let name = path.strip_prefix(at.join(REPO)).or_else(|_| path.strip_prefix(at));
                 return Some(plain_line(&name.unwrap_or(&path).to_string_lossy()));
@@ -122,8 +152,8 @@ fn bytes_of(file: &Path, most: u64) -> Result<Option<Vec<u8>>> {
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.
-pub(super) fn tip_of(repo: &Path, workspace: &Workspace) -> Option<Sha> {
-    let (git, branch) = (repo.join(".git"), workspace.branch.as_str());
+pub(super) fn tip_of(git: &Path, workspace: &Workspace) -> Option<Sha> {
+    let branch = workspace.branch.as_str();
     if let Ok(Some(loose)) = bytes_of(&git.join(branch), MOST_REF) {
         return String::from_utf8_lossy(&loose).trim().parse().ok();
     }

@@ -10,7 +10,7 @@ use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::names::unlanded;
+use super::names::{give_git, take_git, unlanded};
 use super::{list, mirror};
 use crate::git::{Remote, Sha};
 use crate::{Error, Result};
@@ -23,8 +23,8 @@ const GONE: &str = ".gone-";
 const REMOVALS: &str = ".removals";
 /// The lock of whoever deletes what is in one.
 const DELETIONS: &str = ".deletions";
-/// How long these are waited for: a removal takes seconds.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long these are waited for: a look takes seconds, but who has them may have been stopped.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why a workspace may go.
 #[derive(Clone, Copy)]
@@ -78,8 +78,14 @@ pub fn remove(
     folder.rename(task.as_str(), &folder, &leaving)?;
     folder.sync()?;
     crate::point("work.workspace.leaving")?;
-    // Whoever was in it may have committed until then.
-    if let Some(more) = more(&folder.path().join(&leaving)) {
+    let at = folder.path().join(&leaving);
+    if let Over::Landed(_) = over {
+        take_git(&at)?;
+        crate::point("work.workspace.taken")?;
+    }
+    // Whoever was in it may have committed until then, and no more.
+    if let Some(more) = more(&at) {
+        give_git(&at)?;
         folder.rename(&leaving, &folder, task.as_str())?;
         folder.sync()?;
         return Ok(Removed::HasMore(more));
@@ -133,6 +139,7 @@ pub(super) fn restore(layout: &Layout, only: Option<&TaskId>) -> Result<()> {
         let Some(task) = task_of(LEAVING, &name).filter(|task| only.is_none_or(|only| only == task)) else {
             continue;
         };
+        give_git(&folder.path().join(&name))?;
         match folder.rename(&name, &folder, task.as_str()) {
             // There is another by now: it stays until that one is gone.
             Err(e) if e.is_exists() => {}
@@ -144,10 +151,12 @@ pub(super) fn restore(layout: &Layout, only: Option<&TaskId>) -> Result<()> {
 
 /// What keeps all others from taking or giving a workspace its name, and from sweeping what is being removed.
 pub(super) fn removals(layout: &Layout) -> Result<Lock> {
-    let lock = Lock::take_within(layout.workspaces().join(REMOVALS), PATIENCE)?;
-    lock.ok_or_else(|| {
-        Error::unfit(&layout.workspaces(), "another process has been removing a workspace for minutes")
-    })
+    let path = layout.workspaces().join(REMOVALS);
+    let Some(mut lock) = Lock::take_within(&path, PATIENCE)? else {
+        return Err(Error::Removing { by: Lock::noted(&path), secs: PATIENCE.as_secs() });
+    };
+    lock.note(&std::process::id())?;
+    Ok(lock)
 }
 
 /// What a sweep took away.

@@ -12,7 +12,7 @@ use netsky_work::landing::Wish;
 use netsky_work::workspace::{self, Removed};
 
 use crate::desk::{bench, desk, draft, facts};
-use crate::support::{Bench, HELPER, commit, git, landed, meanwhile, task};
+use crate::support::{Bench, HELPER, command, commit, git, landed, meanwhile, task};
 
 /// A helper that removes the workspace of `t1`, whose work has landed by itself.
 fn remover(bench: &Bench, fault: &str) -> Command {
@@ -27,10 +27,12 @@ fn remover(bench: &Bench, fault: &str) -> Command {
 
 #[test]
 fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_back() {
-    for is_more in [false, true] {
+    for (point, is_more) in
+        [("work.workspace.leaving", false), ("work.workspace.leaving", true), ("work.workspace.taken", false)]
+    {
         let (bench, board) = bench();
         board.create(draft("t1", &bench.repo)).expect("a task");
-        let died = remover(&bench, "work.workspace.leaving=kill").output().expect("it runs");
+        let died = remover(&bench, &format!("{point}=kill")).output().expect("it runs");
         assert_eq!(died.status.signal(), Some(9), "{died:?}");
         let folder = Dir::open(bench.layout.workspaces()).expect("there");
         let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
@@ -38,12 +40,29 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
             commit(&folder.path().join(left.expect("it was going")).join("repo"), "e", "more\n", "second");
         }
         desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
-        assert!(workspace::find(&bench.layout, &task("t1")).expect("it reads").is_some());
+        let there = workspace::find(&bench.layout, &task("t1")).expect("it reads").expect("there");
+        assert_eq!(git(&there.folder(&bench.layout), &["branch", "--show-current"]), "task/t1");
         assert_eq!(git(&bench.repo, &["log", "--format=%s", "-1"]), if is_more { "second" } else { "first" });
         assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
         assert_eq!(facts(&bench, "workspace.removed"), 1);
         bench.assert_whole();
     }
+}
+
+#[test]
+fn i9_fm_workspace_remove_kill_once_it_is_gone_nobody_commits_there() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    remover(&bench, "work.workspace.gone=kill").output().expect("it runs");
+    let folder = Dir::open(bench.layout.workspaces()).expect("there");
+    let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".gone-"));
+    let clone = folder.path().join(gone.expect("it is gone")).join("repo");
+    fs::write(clone.join("e"), "more\n").expect("written");
+    for args in [&["add", "e"][..], &["commit", "-q", "--allow-empty", "-m", "second"]] {
+        assert!(!command(&clone).args(args).output().expect("git runs").status.success(), "{args:?}");
+    }
+    desk(&bench, |desk| assert_eq!(desk.sweep_workspaces().expect("swept").0.workspaces, 1));
+    assert_eq!(facts(&bench, "workspace.removed"), 1);
 }
 
 #[test]
@@ -66,6 +85,24 @@ fn t19_while_one_is_deleted_others_are_made_and_a_sweep_does_it_too() {
         });
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{:?}", Removed::Gone));
     }
+}
+
+#[test]
+fn t19_who_was_stopped_as_it_removed_one_is_named_to_those_who_wait() {
+    let (bench, board) = bench();
+    for id in ["t1", "t2"] {
+        board.create(draft(id, &bench.repo)).expect("a task");
+    }
+    bench.workspace("t1");
+    let lock = bench.layout.workspaces().join(".removals");
+    let mut held = Lock::take(&lock).expect("free");
+    held.note(&4_000_001).expect("noted");
+    match desk(&bench, |desk| desk.create_workspace(&task("t2"), None)) {
+        Err(Error::Removing { by, .. }) => assert_eq!(by, Some(4_000_001)),
+        other => panic!("{other:?}"),
+    }
+    let names = Dir::open(bench.layout.workspaces()).expect("there").names().expect("listed");
+    assert!(!names.iter().any(|name| name.starts_with(".new-")), "{names:?}");
 }
 
 #[test]
@@ -118,8 +155,9 @@ fn i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own()
         let at = clone.join(inner);
         fs::create_dir_all(at.parent().expect("one")).expect("made");
         fs::rename(lib.join(".git"), &at).expect("moved");
-        let name = inner.trim_start_matches("../");
-        assert_eq!(sweep().2, [(task("t1"), format!("{name} has commits of its own"))]);
+        let why =
+            format!("{} has commits of its own: push them, or move it away", inner.trim_start_matches("../"));
+        assert_eq!(sweep().2, [(task("t1"), why)]);
         fs::rename(&at, lib.join(".git")).expect("moved");
     }
     assert_eq!(sweep().1, [task("t1")], "what came from elsewhere is there");
