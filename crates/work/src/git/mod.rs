@@ -350,12 +350,14 @@ fn telling(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     let lines: Vec<&str> = said.split(['\n', '\r']).filter(|line| !line.trim().is_empty()).collect();
     let starts = |start: &str| lines.iter().find(|line| line.starts_with(start)).copied();
-    // Of a push that is refused git says why in a line of the ref, and at the end only that it is.
-    let line = lines
-        .iter()
-        .find(|line| line.starts_with(" ! ["))
-        .copied()
-        .or_else(|| starts("fatal:"))
+    // Of a push that is refused git says so in a line of the ref, and who refuses it says why before that.
+    if let Some(refused) = starts(" ! [") {
+        let why =
+            lines.iter().filter_map(|line| line.strip_prefix("remote:")).find(|why| !why.trim().is_empty());
+        let line = why.map_or_else(|| refused.to_owned(), |why| format!("{refused}:{why}"));
+        return plain_line(&line).chars().take(SAID).collect();
+    }
+    let line = starts("fatal:")
         .or_else(|| starts("remote: error:"))
         .or_else(|| starts("error:"))
         .or(lines.last().copied())
@@ -381,6 +383,8 @@ mod tests {
         assert_eq!(telling(b"\n \n"), "nothing");
         let refused = b"To /x\n ! [remote rejected] main -> main (hook declined)\nerror: failed to push\n";
         assert_eq!(telling(refused), "! [remote rejected] main -> main (hook declined)");
+        let refused = b"remote: \nremote: not today        \nTo /x\n ! [remote rejected] main -> main (hook declined)\n";
+        assert_eq!(telling(refused), "! [remote rejected] main -> main (hook declined): not today");
     }
 
     #[test]
