@@ -281,9 +281,7 @@ impl Dir {
     /// # Errors
     /// The name is gone, the new one is taken, or the system refuses.
     pub fn rename(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
-        let (name, new) = (name.as_ref(), new.as_ref());
-        sys::rename(&self.handle, name, &to.handle, new, RenameFlags::NOREPLACE)
-            .map_err(|e| self.not_moved(name, to, e))
+        self.move_by(name.as_ref(), to, new.as_ref(), RenameFlags::NOREPLACE)
     }
 
     /// As [`Dir::rename`], but takes the place of what has the new name.
@@ -291,9 +289,19 @@ impl Dir {
     /// # Errors
     /// The name is gone or the system refuses.
     pub fn rename_over(&self, name: impl AsRef<OsStr>, to: &Dir, new: impl AsRef<OsStr>) -> Result<()> {
-        let (name, new) = (name.as_ref(), new.as_ref());
-        sys::rename(&self.handle, name, &to.handle, new, RenameFlags::empty())
-            .map_err(|e| self.not_moved(name, to, e))
+        self.move_by(name.as_ref(), to, new.as_ref(), RenameFlags::empty())
+    }
+
+    /// Have two names change places; not durable until both folders are synced.
+    ///
+    /// # Errors
+    /// One of them is gone or the system refuses.
+    pub fn exchange(&self, name: impl AsRef<OsStr>, to: &Dir, other: impl AsRef<OsStr>) -> Result<()> {
+        self.move_by(name.as_ref(), to, other.as_ref(), RenameFlags::EXCHANGE)
+    }
+
+    fn move_by(&self, name: &OsStr, to: &Dir, new: &OsStr, flags: RenameFlags) -> Result<()> {
+        sys::rename(&self.handle, name, &to.handle, new, flags).map_err(|e| self.not_moved(name, to, e))
     }
 
     /// Remove a file; one that is not there is no error. Not durable until synced.

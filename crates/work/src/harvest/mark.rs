@@ -31,6 +31,7 @@ struct Kept {
 #[derive(Default, Serialize, Deserialize)]
 struct Told {
     v: u32,
+    #[serde(default)]
     all: BTreeSet<Sha>,
 }
 

@@ -183,7 +183,9 @@ impl Desk<'_> {
                     let why = why.unwrap_or_else(|| "it has just landed".to_owned());
                     return Err(Error::Untold(id.clone(), why));
                 }
-                workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing)), &tell)
+                // Who was given it meanwhile waits for its name.
+                let is_used = || self.is_in_use(id).unwrap_or(true);
+                workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing), &is_used), &tell)
             }
         };
         match removed? {
@@ -200,18 +202,27 @@ impl Desk<'_> {
     /// # Errors
     /// What the system refuses; the rest is left for the next time.
     pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>, Vec<Kept>)> {
-        workspace::give_all_back(self.layout)?;
-        let (mut gone, mut kept, mut failed) = (Vec::new(), Vec::new(), None);
+        let (mut gone, mut kept) = (Vec::new(), Vec::new());
+        let mut failed = workspace::give_all_back(self.layout).err();
         for (id, found) in workspace::list(self.layout)? {
-            match found.and_then(|_| self.remove_workspace(&id, false)) {
+            let removed = match self.is_in_use(&id) {
+                Ok(true) => continue,
+                Ok(false) => found.and_then(|_| self.remove_workspace(&id, false)),
+                Err(error) => Err(error),
+            };
+            match removed {
                 Ok(()) => gone.push(id),
                 // It is worked in, or was removed.
                 Err(Error::InUse(_) | Error::NoWorkspace(_)) => {}
+                // It keeps all of them.
+                Err(error @ Error::Removing { .. }) => return Err(error),
                 // The others go all the same.
                 Err(error @ (Error::Disk(_) | Error::Record(_))) if self.is_whole(&id) => {
                     failed = Some(error)
                 }
-                Err(Error::NotLanded(_, why)) => kept.push((id, why)),
+                Err(Error::NotLanded(_, what)) => {
+                    kept.push((id, format!("it has what has not landed: {what}")))
+                }
                 Err(error) => kept.push((id, error.to_string())),
             }
         }

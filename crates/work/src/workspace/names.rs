@@ -1,10 +1,11 @@
 //! What a workspace's clone has names of, read from its files: no git runs in it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{Dir, is_real_folder};
-use netsky_disk::{ReadError, state};
+use netsky_disk::{ReadError, copy, random, state};
 
 use super::{KNOWN, REPO, Workspace, each_below};
 use crate::git::{Sha, plain_line};
@@ -22,28 +23,53 @@ const GIT: &str = ".git";
 /// Where that of a workspace is while it goes: beside its clone, where no git finds it.
 const TAKEN: &str = "git";
 
+/// What is in its place then: a git that finds this ends, and looks in no folder above.
+const NOWHERE: &[u8] = b"gitdir: /nowhere/netsky/removes/this\n";
+/// How what a git says of a commit begins in a log, where it made none.
+const BROUGHT: [&str; 4] = ["clone:", "checkout:", "fetch", "branch: Created from"];
+
 /// Where the names of a workspace's clone are.
 pub(super) fn git_of(at: &Path) -> PathBuf {
     let taken = at.join(TAKEN);
     if is_real_folder(&taken) { taken } else { at.join(REPO).join(GIT) }
 }
 
-/// Takes its repository from a clone: from then on nobody commits there.
+/// Takes its repository from a clone: from then on nobody commits there, nor in one that is above it.
 pub(super) fn take_git(at: &Path) -> Result<()> {
-    moved(&Dir::look_into(at.join(REPO))?, GIT, &Dir::look_into(at)?, TAKEN)
-}
-
-/// Gives it back; a clone that has another by now keeps that.
-pub(super) fn give_git(at: &Path) -> Result<()> {
-    moved(&Dir::look_into(at)?, TAKEN, &Dir::look_into(at.join(REPO))?, GIT)
-}
-
-/// Moves a name, where it is there and its place is free.
-fn moved(from: &Dir, name: &str, to: &Dir, new: &str) -> Result<()> {
-    match from.rename(name, to, new) {
-        Err(e) if e.is_not_found() || e.is_exists() => Ok(()),
-        moved => Ok(moved?),
+    let Some((at, repo)) = both(at)? else { return Ok(()) };
+    copy::write_new(&at, TAKEN, NOWHERE)?;
+    match at.exchange(TAKEN, &repo, GIT) {
+        // There is none.
+        Err(e) if e.is_not_found() => Ok(at.remove(TAKEN).map(drop)?),
+        exchanged => Ok(exchanged?),
     }
+}
+
+/// Gives it back, durable before its workspace has its name. What somebody has put in its place meanwhile is beside the clone then.
+pub(super) fn give_git(path: &Path) -> Result<()> {
+    if !is_real_folder(path.join(TAKEN)) {
+        return Ok(());
+    }
+    let Some((at, repo)) = both(path)? else { return Ok(()) };
+    match at.exchange(TAKEN, &repo, GIT) {
+        Err(e) if e.is_not_found() => at.rename(TAKEN, &repo, GIT)?,
+        exchanged => exchanged?,
+    }
+    match is_real_folder(path.join(TAKEN)) {
+        true => at.rename(TAKEN, &Dir::make(path.join(format!("made-{}", random::short())))?, GIT)?,
+        false => drop(at.remove(TAKEN)?),
+    }
+    repo.sync()?;
+    Ok(at.sync()?)
+}
+
+/// A workspace's folder and its clone's; none where that is gone, or no folder.
+fn both(at: &Path) -> Result<Option<(Dir, Dir)>> {
+    let repo = at.join(REPO);
+    if !is_real_folder(&repo) {
+        return Ok(None);
+    }
+    Ok(Some((Dir::look_into(at)?, Dir::look_into(repo)?)))
 }
 
 /// What a workspace has that did not land: a name of a commit that is kept nowhere else.
@@ -65,42 +91,74 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     // What a search for a culprit goes through are commits of others, or of a branch.
     let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
     let Some((name, at)) = own.find(|(_, at)| !is_there(at)) else {
-        return inner(at, &git)
-            .map(|inner| format!("{inner} has commits of its own: push them, or move it away"));
+        let name = |path: &Path| {
+            let name = path.strip_prefix(at.join(REPO)).or_else(|_| path.strip_prefix(at)).unwrap_or(path);
+            plain_line(&name.to_string_lossy())
+        };
+        return match inner(at, &git) {
+            Ok(found) => found.map(|found| {
+                format!("{} has commits of its own: move it away once they are elsewhere", name(&found))
+            }),
+            Err(_) => Some("its files cannot be looked through".to_owned()),
+        };
     };
     // Nor is what stands there told, where it is none of a commit.
     let at = at.parse::<Sha>().map_or_else(|_| "no commit".to_owned(), |at| at.to_string());
     Some(plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name))))
 }
 
-/// A repository within a workspace that has commits which none of its own remotes, and no tag, names: nothing of it has a name in
-/// the clone. What cannot be looked through has none of the agent's.
-fn inner(at: &Path, git: &Path) -> Option<String> {
+/// A repository within a workspace that has commits of its own: nothing of it has a name in the clone. In what nobody may look
+/// into there is none of the agent's.
+fn inner(at: &Path, git: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut open = vec![at.to_owned()];
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if !entry.file_type().is_ok_and(|of| of.is_dir()) {
+        let entries = match std::fs::read_dir(&folder) {
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
                 continue;
             }
             let path = entry.path();
             // A submodule's, or that of a linked checkout's, is below the clone's own.
             let is_git = path.ends_with(GIT) || path.starts_with(git) && path.join("HEAD").is_file();
-            if is_git && path != git && path.join("objects").is_dir() && has_own(&path) {
-                let name = path.strip_prefix(at.join(REPO)).or_else(|_| path.strip_prefix(at));
-                return Some(plain_line(&name.unwrap_or(&path).to_string_lossy()));
+            if is_git && path != git && path.join("objects").is_dir() && !is_brought(&path) {
+                return Ok(Some(path));
             }
             open.push(path);
         }
     }
-    None
+    Ok(None)
 }
 
-/// Whether a repository has a name of a commit that came from nowhere.
-fn has_own(git: &Path) -> bool {
-    let Ok(all) = refs(git) else { return true };
-    let is_remote = |name: &[u8]| name.starts_with(b"refs/remotes/") || name.starts_with(b"refs/tags/");
-    let theirs: HashSet<&String> = all.iter().filter(|(name, _)| is_remote(name)).map(|(_, at)| at).collect();
-    all.values().any(|at| !theirs.contains(at))
+/// Whether all that a repository has names of came from elsewhere: a remote's branch or tag, or what its logs say was cloned, fetched
+/// or checked out, and of nothing that they say otherwise. Logs that are not there say nothing.
+fn is_brought(git: &Path) -> bool {
+    let (Ok(all), Ok(config)) = (refs(git), bytes_of(&git.join("config"), MOST)) else { return false };
+    let has_remote = config.is_some_and(|config| String::from_utf8_lossy(&config).contains("[remote "));
+    let is_theirs = |name: &[u8]| name.starts_with(b"refs/remotes/") || name.starts_with(b"refs/tags/");
+    let theirs = all.iter().filter(|(name, _)| has_remote && is_theirs(name));
+    let mut brought: HashSet<String> = theirs.map(|(_, at)| at.clone()).collect();
+    if all.values().all(|at| brought.contains(at)) {
+        return true;
+    }
+    let mut logs = Vec::new();
+    let walked = each_below(&git.join("logs"), |path, of| logs.extend(of.is_file().then(|| path.to_owned())));
+    for log in logs {
+        let Ok(Some(log)) = bytes_of(&log, MOST) else { return false };
+        for line in String::from_utf8_lossy(&log).lines() {
+            let (who, what) = line.split_once('\t').unwrap_or((line, ""));
+            let is_fetched =
+                BROUGHT.iter().any(|start| what.starts_with(start)) || what.ends_with("Fast-forward");
+            match who.split(' ').nth(1) {
+                Some(new) if is_fetched && has_remote => drop(brought.insert(new.to_owned())),
+                _ => return false,
+            }
+        }
+    }
+    walked.is_ok() && all.values().all(|at| brought.contains(at))
 }
 
 /// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
@@ -128,10 +186,17 @@ fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
     }
     // Behind the others: a git that packs them makes this file first, and only then removes those.
     let packed = bytes_of(&git.join("packed-refs"), MOST)?.unwrap_or_default();
+    let mut last = Vec::new();
     for line in packed.split(|byte| *byte == b'\n') {
         let mut parts = line.splitn(2, |byte| *byte == b' ');
-        if let (Some(at), Some(name)) = (parts.next().filter(|at| *at != b"#"), parts.next()) {
-            all.entry(name.to_owned()).or_insert_with(|| Some(text(at)));
+        match (parts.next().filter(|at| *at != b"#"), parts.next()) {
+            (Some(at), Some(name)) => {
+                all.entry(name.to_owned()).or_insert_with(|| Some(text(at)));
+                last = name.to_owned();
+            }
+            // Which commit the tag before it is of.
+            (Some([b'^', at @ ..]), None) => drop(all.insert([&last, &b"^"[..]].concat(), Some(text(at)))),
+            _ => {}
         }
     }
     Ok(all.into_iter().filter_map(|(name, at)| Some((name, at?))).collect())

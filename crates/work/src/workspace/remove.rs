@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Why a workspace may go.
 #[derive(Clone, Copy)]
 pub enum Over<'a> {
-    /// All of it has landed, or is the owner's: whether that is so of a commit.
-    Landed(&'a dyn Fn(&Sha) -> bool),
+    /// All of it has landed, or is the owner's: whether that is so of a commit, and whether somebody works there by now.
+    Landed(&'a dyn Fn(&Sha) -> bool, &'a dyn Fn() -> bool),
     /// The owner says so.
     Forced,
 }
@@ -62,7 +62,9 @@ pub fn remove(
     }
     let more = |at: &Path| match over {
         Over::Forced => None,
-        Over::Landed(is_kept) => unlanded(at, is_kept),
+        Over::Landed(is_kept, is_used) => {
+            unlanded(at, is_kept).or_else(|| is_used().then(|| "somebody works there again".to_owned()))
+        }
     };
     if let Some(more) = more(&at) {
         // Another may have removed it meanwhile.
@@ -79,7 +81,7 @@ pub fn remove(
     folder.sync()?;
     crate::point("work.workspace.leaving")?;
     let at = folder.path().join(&leaving);
-    if let Over::Landed(_) = over {
+    if let Over::Landed(..) = over {
         take_git(&at)?;
         crate::point("work.workspace.taken")?;
     }
@@ -126,7 +128,7 @@ pub fn give_all_back(layout: &Layout) -> Result<()> {
     if !names(&layout.workspaces())?.iter().any(|name| name.starts_with(LEAVING)) {
         return Ok(());
     }
-    match Lock::try_take(layout.workspaces().join(REMOVALS))? {
+    match noted(layout, Duration::ZERO)? {
         Some(_removals) => restore(layout, None),
         None => Ok(()),
     }
@@ -134,28 +136,34 @@ pub fn give_all_back(layout: &Layout) -> Result<()> {
 
 /// As [`give_back`], of who has the lock: one task's, or all.
 pub(super) fn restore(layout: &Layout, only: Option<&TaskId>) -> Result<()> {
-    let folder = Dir::open(layout.workspaces())?;
+    let (folder, mut failed) = (Dir::open(layout.workspaces())?, None);
     for name in folder.names()? {
         let Some(task) = task_of(LEAVING, &name).filter(|task| only.is_none_or(|only| only == task)) else {
             continue;
         };
-        give_git(&folder.path().join(&name))?;
-        match folder.rename(&name, &folder, task.as_str()) {
+        let given = give_git(&folder.path().join(&name))
+            .and_then(|()| Ok(folder.rename(&name, &folder, task.as_str())?));
+        match given {
             // There is another by now: it stays until that one is gone.
-            Err(e) if e.is_exists() => {}
-            renamed => renamed?,
+            Err(Error::Disk(e)) if e.is_exists() => {}
+            // The others have theirs all the same.
+            given => failed = failed.or(given.err()),
         }
     }
-    Ok(folder.sync()?)
+    folder.sync()?;
+    failed.map_or(Ok(()), Err)
 }
 
 /// What keeps all others from taking or giving a workspace its name, and from sweeping what is being removed.
 pub(super) fn removals(layout: &Layout) -> Result<Lock> {
-    let path = layout.workspaces().join(REMOVALS);
-    let Some(mut lock) = Lock::take_within(&path, PATIENCE)? else {
-        return Err(Error::Removing { by: Lock::noted(&path), secs: PATIENCE.as_secs() });
-    };
-    lock.note(&std::process::id())?;
+    let by = || Lock::noted(layout.workspaces().join(REMOVALS));
+    noted(layout, PATIENCE)?.ok_or_else(|| Error::Removing { by: by(), secs: PATIENCE.as_secs() })
+}
+
+/// The same, with who has it said in it; none where another has it for so long.
+fn noted(layout: &Layout, patience: Duration) -> Result<Option<Lock>> {
+    let mut lock = Lock::take_within(layout.workspaces().join(REMOVALS), patience)?;
+    lock.as_mut().map(|lock| lock.note(&std::process::id())).transpose()?;
     Ok(lock)
 }
 
@@ -190,7 +198,7 @@ pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>) -> Result<Swept
     }
     let mut told = Vec::new();
     if names(&layout.workspaces())?.iter().any(|name| name.starts_with(GONE))
-        && let Some(_removals) = Lock::try_take(layout.workspaces().join(REMOVALS))?
+        && let Some(_removals) = noted(layout, Duration::ZERO)?
     {
         for name in names(&layout.workspaces())? {
             if !name.starts_with(GONE) {

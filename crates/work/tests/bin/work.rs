@@ -31,12 +31,22 @@ fn main() {
             let desk = Desk::open(&layout, &bus, &exe, Actor::Keeper(Sender::owner()));
             said(desk.and_then(|desk| desk.harvest(&wish)))
         }
+        ["sweep", home] => {
+            let layout = Layout::new(home);
+            let bus = Bus::open(&layout, &Nobody);
+            let exe = std::env::current_exe().expect("a program");
+            let desk = Desk::open(&layout, &bus, &exe, Actor::Keeper(Sender::owner()));
+            said(desk.and_then(|desk| desk.sweep_workspaces()))
+        }
         ["remove", home, task, tip] => {
             let tip = tip.parse().expect("a commit");
             let is_kept = |sha: &_| *sha == tip;
-            said(remove(&Layout::new(home), &task.parse().expect("a task"), Over::Landed(&is_kept), &|_| {
-                Ok(())
-            }))
+            said(remove(
+                &Layout::new(home),
+                &task.parse().expect("a task"),
+                Over::Landed(&is_kept, &|| false),
+                &|_| Ok(()),
+            ))
         }
         ["create", home, repo, task] => {
             let wish = Wish {

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
+use netsky_model::task::Event;
 use netsky_work::Error;
 use netsky_work::landing::Wish;
 use netsky_work::workspace::{self, Removed};
@@ -47,6 +48,56 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
         assert_eq!(facts(&bench, "workspace.removed"), 1);
         bench.assert_whole();
     }
+}
+
+#[test]
+fn i9_fm_workspace_remove_kill_a_clone_that_was_removed_by_hand_meanwhile_stops_nobody() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    remover(&bench, "work.workspace.leaving=kill").output().expect("it runs");
+    let folder = Dir::open(bench.layout.workspaces()).expect("there");
+    let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
+    fs::remove_dir_all(folder.path().join(left.expect("it was going")).join("repo")).expect("there");
+    desk(&bench, |desk| {
+        desk.sweep_workspaces().expect("swept");
+        desk.remove_workspace(&task("t1"), true).expect("dropped");
+    });
+    assert_eq!(facts(&bench, "workspace.removed"), 1);
+}
+
+#[test]
+fn i9_what_an_agent_makes_where_its_repository_was_is_beside_it_then() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    remover(&bench, "work.workspace.taken=kill").output().expect("it runs");
+    let folder = Dir::open(bench.layout.workspaces()).expect("there");
+    let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
+    let clone = folder.path().join(left.expect("it was going")).join("repo");
+    fs::remove_file(clone.join(".git")).expect("it says that there is none");
+    git(&clone, &["init", "-q", "--template="]);
+    commit(&clone, "e", "more\n", "second");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
+    let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+    assert!(swept.1.is_empty() && swept.2[0].1.contains("/.git has commits of its own"), "{swept:?}");
+    let there = bench.layout.workspace(&task("t1")).join("repo");
+    assert_eq!(git(&there, &["branch", "--show-current"]), "task/t1");
+}
+
+#[test]
+fn i9_who_is_given_a_workspace_while_it_goes_has_it() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    commit(&clone, "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    let mut sweep = Command::new(HELPER);
+    sweep.args(["sweep", bench.layout.home().to_str().expect("text")]);
+    sweep.env("NETSKY_FAULT", "work.workspace.taken=stop").stdout(Stdio::piped());
+    let said = meanwhile(sweep, || {
+        board.act(&task("t1"), Event::Reopened { why: "more".into() }).expect("reopened");
+    });
+    assert!(String::from_utf8_lossy(&said.stdout).contains("somebody works there again"), "{said:?}");
+    assert_eq!(git(&clone, &["branch", "--show-current"]), "task/t1");
 }
 
 #[test]
@@ -141,22 +192,37 @@ fn i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own()
     let clone = bench.workspace("t1");
     commit(&clone, "d", "new\n", "first");
     desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    // Of who works nothing is said.
+    board.create(draft("t2", &bench.repo)).expect("a task");
+    bench.workspace("t2");
     let sweep = || desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
     // What a build fetched, and what is read by nobody.
     let dep = clone.join("build/dep");
     git(&clone, &["clone", "-q", bench.repo.to_str().expect("text"), dep.to_str().expect("text")]);
     git(&dep, &["checkout", "-q", "--detach"]);
+    // One of a release, and one that is behind its branch.
+    commit(&bench.repo, "more", "of the owner\n", "more");
+    git(&bench.repo, &["tag", "-a", "-m", "one", "v1", "HEAD~1"]);
+    for (name, at) in [("release", "v1"), ("pinned", "HEAD~1")] {
+        let dep = clone.join("build").join(name);
+        git(&clone, &["clone", "-q", bench.repo.to_str().expect("text"), dep.to_str().expect("text")]);
+        git(&dep, &["pack-refs", "--all"]);
+        git(&dep, &["checkout", "-q", at]);
+    }
     let lib = bench.temp.path().join("lib");
     fs::create_dir(&lib).expect("made");
     git(&lib, &["init", "-q", "--template="]);
     commit(&lib, "work", "inner\n", "inner");
+    git(&lib, &["tag", "v0.1"]);
     // Of a folder within, of a submodule and of one of a linked checkout, and beside the clone.
     for inner in ["lib/.git", ".git/modules/lib", ".git/worktrees/x/modules/lib", "../lib/.git"] {
         let at = clone.join(inner);
         fs::create_dir_all(at.parent().expect("one")).expect("made");
         fs::rename(lib.join(".git"), &at).expect("moved");
-        let why =
-            format!("{} has commits of its own: push them, or move it away", inner.trim_start_matches("../"));
+        let why = format!(
+            "it has what has not landed: {} has commits of its own: move it away once they are elsewhere",
+            inner.trim_start_matches("../")
+        );
         assert_eq!(sweep().2, [(task("t1"), why)]);
         fs::rename(&at, lib.join(".git")).expect("moved");
     }
