@@ -37,6 +37,8 @@ pub(super) fn git_of(at: &Path) -> PathBuf {
 /// Takes its repository from a clone: from then on nobody commits there, nor in one that is above it.
 pub(super) fn take_git(at: &Path) -> Result<()> {
     let Some((at, repo)) = both(at)? else { return Ok(()) };
+    // Whoever died as it began left it.
+    at.remove(TAKEN)?;
     copy::write_new(&at, TAKEN, NOWHERE)?;
     match at.exchange(TAKEN, &repo, GIT) {
         // There is none.

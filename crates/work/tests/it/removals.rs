@@ -226,5 +226,7 @@ fn i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own()
         assert_eq!(sweep().2, [(task("t1"), why)]);
         fs::rename(&at, lib.join(".git")).expect("moved");
     }
+    // As one that died at the very beginning leaves it.
+    fs::write(clone.join("../git"), "").expect("written");
     assert_eq!(sweep().1, [task("t1")], "what came from elsewhere is there");
 }

@@ -287,4 +287,11 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("is_used().then(", "(is_used() && at.is_file()).then("),
         "removals::i9_who_is_given_a_workspace_while_it_goes_has_it",
     ),
+    of_work(
+        "what a remover left as it began stops no other",
+        "I9, FM",
+        "crates/work/src/workspace/names.rs",
+        ("    at.remove(TAKEN)?;\n    copy", "    copy"),
+        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
+    ),
 ];
