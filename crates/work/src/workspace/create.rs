@@ -125,6 +125,8 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
     options.extend(settings.iter().map(String::as_str));
     // All of it is synced at once when it is whole.
     crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &["core.fsync=none"])?;
+    // A template would bring hooks too; this one folder of it is written to by hand (`exclude`).
+    Dir::make(to.join(".git/info"))?;
     let repo = Repo::new(git, &to.join(".git")).with_tree(&to).unsynced();
     repo.bytes(&["config", "--replace-all", "remote.origin.url", wish.repo.as_str()], &[])?;
     let branch = workspace.branch.short();

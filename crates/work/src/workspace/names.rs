@@ -26,7 +26,7 @@ const TAKEN: &str = "git";
 /// What is in its place then: a git that finds this ends, and looks in no folder above.
 const NOWHERE: &[u8] = b"gitdir: /nowhere/netsky/removes/this\n";
 /// How what a git says of a commit begins in a log, where it made none.
-const BROUGHT: [&str; 4] = ["clone:", "checkout:", "fetch", "branch: Created from"];
+const BROUGHT: [&str; 5] = ["clone:", "checkout:", "fetch", "branch: Created from", "reset: moving to"];
 
 /// Where the names of a workspace's clone are.
 pub(super) fn git_of(at: &Path) -> PathBuf {
@@ -119,48 +119,67 @@ fn inner(at: &Path, git: &Path) -> std::io::Result<Option<PathBuf>> {
             entries => entries?,
         };
         for entry in entries {
-            let entry = entry?;
-            if !entry.file_type()?.is_dir() {
-                continue;
+            let (entry, mut found) = (entry?, None);
+            let (of, path) = (entry.file_type()?, entry.path());
+            if of.is_dir() {
+                // A submodule's, or that of a linked checkout's, is below the clone's own.
+                let is_git = path.ends_with(GIT) || path.starts_with(git) && path.join("HEAD").is_file();
+                found = is_git.then(|| path.clone());
+                open.push(path);
+            } else if of.is_file() && path.ends_with(GIT) {
+                found = leads_to(&path).filter(|other| !other.starts_with(git));
             }
-            let path = entry.path();
-            // A submodule's, or that of a linked checkout's, is below the clone's own.
-            let is_git = path.ends_with(GIT) || path.starts_with(git) && path.join("HEAD").is_file();
-            if is_git && path != git && path.join("objects").is_dir() && !is_brought(&path) {
-                return Ok(Some(path));
+            if let Some(found) = found
+                && found != git
+                && found.join("objects").is_dir()
+                && !is_brought(at, &found)
+            {
+                return Ok(Some(found));
             }
-            open.push(path);
         }
     }
     Ok(None)
 }
 
-/// Whether all that a repository has names of came from elsewhere: a remote's branch or tag, or what its logs say was cloned, fetched
-/// or checked out, and of nothing that they say otherwise. Logs that are not there say nothing.
-fn is_brought(git: &Path) -> bool {
+/// Where a `.git` that is a file says that the repository is.
+fn leads_to(file: &Path) -> Option<PathBuf> {
+    let said = bytes_of(file, MOST_REF).ok()??;
+    let to = std::str::from_utf8(&said).ok()?.strip_prefix("gitdir: ")?.trim_end();
+    file.parent()?.join(to).canonicalize().ok()
+}
+
+/// Whether all of a repository came from elsewhere: its logs say of nothing else than that it was cloned, fetched and checked out, or
+/// all that it has a name of is on a branch of a remote. What is below `at`, or is no more, is nowhere else.
+fn is_brought(at: &Path, git: &Path) -> bool {
     let (Ok(all), Ok(config)) = (refs(git), bytes_of(&git.join("config"), MOST)) else { return false };
-    let has_remote = config.is_some_and(|config| String::from_utf8_lossy(&config).contains("[remote "));
-    let is_theirs = |name: &[u8]| name.starts_with(b"refs/remotes/") || name.starts_with(b"refs/tags/");
-    let theirs = all.iter().filter(|(name, _)| has_remote && is_theirs(name));
-    let mut brought: HashSet<String> = theirs.map(|(_, at)| at.clone()).collect();
-    if all.values().all(|at| brought.contains(at)) {
-        return true;
+    let Ok(at) = at.canonicalize() else { return false };
+    let config = String::from_utf8_lossy(&config.unwrap_or_default()).into_owned();
+    let urls = config.lines().filter_map(|line| line.trim().strip_prefix("url = "));
+    let mut paths =
+        urls.map(|url| url.strip_prefix("file://").unwrap_or(url)).filter(|url| !url.contains(':'));
+    let is_elsewhere =
+        |path: &str| git.join("..").join(path).canonicalize().is_ok_and(|path| !path.starts_with(&at));
+    if !paths.all(is_elsewhere) {
+        return false;
     }
-    let mut logs = Vec::new();
-    let walked = each_below(&git.join("logs"), |path, of| logs.extend(of.is_file().then(|| path.to_owned())));
-    for log in logs {
-        let Ok(Some(log)) = bytes_of(&log, MOST) else { return false };
-        for line in String::from_utf8_lossy(&log).lines() {
-            let (who, what) = line.split_once('\t').unwrap_or((line, ""));
-            let is_fetched =
-                BROUGHT.iter().any(|start| what.starts_with(start)) || what.ends_with("Fast-forward");
-            match who.split(' ').nth(1) {
-                Some(new) if is_fetched && has_remote => drop(brought.insert(new.to_owned())),
-                _ => return false,
-            }
-        }
-    }
-    walked.is_ok() && all.values().all(|at| brought.contains(at))
+    let remote = all.iter().filter(|(name, _)| name.starts_with(b"refs/remotes/"));
+    let remote: HashSet<&String> = remote.map(|(_, at)| at).collect();
+    all.values().all(|at| remote.contains(at)) || has_only_brought(&git.join("logs"))
+}
+
+/// Whether there are logs, and no line in them of a commit that was made there.
+fn has_only_brought(logs: &Path) -> bool {
+    let mut files = Vec::new();
+    let walked = each_below(logs, |path, of| files.extend(of.is_file().then(|| path.to_owned())));
+    let is_brought = |line: &str| {
+        let what = line.split_once('\t').map_or("", |(_, what)| what);
+        BROUGHT.iter().any(|start| what.starts_with(start)) || what.ends_with("Fast-forward")
+    };
+    let all_brought = |log: &PathBuf| match bytes_of(log, MOST) {
+        Ok(Some(log)) => String::from_utf8_lossy(&log).lines().all(is_brought),
+        _ => false,
+    };
+    walked.is_ok() && !files.is_empty() && files.iter().all(all_brought)
 }
 
 /// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only

@@ -209,6 +209,32 @@ fn i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own()
         git(&dep, &["pack-refs", "--all"]);
         git(&dep, &["checkout", "-q", at]);
     }
+    let fetched = clone.join("build/fetched");
+    fs::create_dir(&fetched).expect("made");
+    git(&fetched, &["init", "-q", "--template="]);
+    git(&fetched, &["fetch", "-q", bench.repo.to_str().expect("text"), "v1"]);
+    git(&fetched, &["checkout", "-q", "FETCH_HEAD"]);
+    // What is its agent's: tagged in a clone, of another one that is gone, and in a folder by another name.
+    let dep = clone.join("build/dep");
+    let own = commit(&dep, "own", "own\n", "own");
+    git(&dep, &["tag", "v9"]);
+    let kept = |sweep: &dyn Fn() -> Vec<netsky_work::landing::Kept>, what: &str| {
+        let [(_, why)] = &sweep()[..] else { panic!("{what}") };
+        assert!(why.contains(what), "{why}");
+    };
+    kept(&|| sweep().2, "build/dep/.git has commits of its own");
+    git(&dep, &["reset", "-q", "--hard", "HEAD^"]);
+    kept(&|| sweep().2, "build/dep/.git has commits of its own");
+    let two = clone.join("build/two");
+    git(&clone, &["clone", "-q", "build/dep", "build/two"]);
+    git(&two, &["checkout", "-q", own.as_str()]);
+    fs::remove_dir_all(&dep).expect("there");
+    kept(&|| sweep().2, "build/two/.git has commits of its own");
+    fs::remove_dir_all(&two).expect("there");
+    git(&clone, &["init", "-q", "--template=", "--separate-git-dir=build/sep", "build/wk"]);
+    commit(&clone.join("build/wk"), "own", "own\n", "own");
+    kept(&|| sweep().2, "build/sep has commits of its own");
+    fs::remove_dir_all(clone.join("build/wk")).expect("there");
     let lib = bench.temp.path().join("lib");
     fs::create_dir(&lib).expect("made");
     git(&lib, &["init", "-q", "--template="]);

@@ -243,27 +243,6 @@ pub(super) const ROWS: &[Safeguard] = &[
         "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
     ),
     of_work(
-        "a repository that a build fetched keeps no workspace",
-        "I9",
-        "crates/work/src/workspace/names.rs",
-        (" && !is_brought(&path)", ""),
-        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
-    ),
-    of_work(
-        "a commit that its agent tagged is its own",
-        "I9",
-        "crates/work/src/workspace/names.rs",
-        ("has_remote && is_theirs(name)", "is_theirs(name)"),
-        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
-    ),
-    of_work(
-        "what a build fetched and pinned is not its agent's",
-        "I9",
-        "crates/work/src/workspace/names.rs",
-        ("Some(new) if is_fetched && has_remote =>", "Some(new) if is_fetched && !has_remote =>"),
-        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
-    ),
-    of_work(
         "a workspace that somebody removes is not swept",
         "I9",
         "crates/work/src/workspace/remove.rs",
@@ -292,6 +271,40 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9, FM",
         "crates/work/src/workspace/names.rs",
         ("    at.remove(TAKEN)?;\n    copy", "    copy"),
+        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
+    ),
+    of_work(
+        "a repository that a build fetched keeps no workspace",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        ("&& !is_brought(at, &found)", "&& found.is_dir()"),
+        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
+    ),
+    of_work(
+        "a commit that its agent made is its own",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        (
+            "_ => false,\n    };\n    walked",
+            "_ => false,\n    };\n    let all_brought = |log: &PathBuf| all_brought(log) || log.is_file();\n    walked",
+        ),
+        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
+    ),
+    of_work(
+        "what was cloned of what is gone is nowhere else",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        ("if !paths.all(is_elsewhere) {", "if !paths.all(|path| is_elsewhere(path) || at.is_dir()) {"),
+        "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
+    ),
+    of_work(
+        "a repository in a folder of another name is found by the file that leads to it",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        (
+            "leads_to(&path).filter(|other| !other.starts_with(git))",
+            "leads_to(&path).filter(|other| other.starts_with(git))",
+        ),
         "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
     ),
 ];

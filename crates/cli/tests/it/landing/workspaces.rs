@@ -21,6 +21,7 @@ fn a_workspace_is_a_fresh_clone_on_its_own_branch_and_its_agent_is_known() {
     let clone = bench.clone_of("3");
     assert_eq!(git(&clone, &["status", "--porcelain", "--branch"]), "## task/3");
     assert_eq!(git(&clone, &["config", "user.name"]), "agent7");
+    std::fs::write(clone.join(".git/info/exclude"), "build/\n").expect("its folder is there");
     bench.run(&["channel", "send", "agent7", "x", "--from", "owner"]).works();
     let facts = bench.facts("workspace.created");
     assert_eq!((facts.len(), facts[0].key.as_str(), facts[0].data["base"].as_str()), (1, "3", Some(&*base)));
