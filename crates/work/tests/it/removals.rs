@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use netsky_disk::fs::Dir;
@@ -26,6 +27,13 @@ fn remover(bench: &Bench, fault: &str) -> Command {
     command
 }
 
+/// The clone of the workspace that goes, by how its name begins by now.
+fn clone_in(bench: &Bench, start: &str) -> PathBuf {
+    let folder = Dir::open(bench.layout.workspaces()).expect("there");
+    let name = folder.names().expect("listed").into_iter().find(|name| name.starts_with(start));
+    folder.path().join(name.expect("it was going")).join("repo")
+}
+
 #[test]
 fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_back() {
     for (point, is_more) in
@@ -35,10 +43,8 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
         board.create(draft("t1", &bench.repo)).expect("a task");
         let died = remover(&bench, &format!("{point}=kill")).output().expect("it runs");
         assert_eq!(died.status.signal(), Some(9), "{died:?}");
-        let folder = Dir::open(bench.layout.workspaces()).expect("there");
-        let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
         if is_more {
-            commit(&folder.path().join(left.expect("it was going")).join("repo"), "e", "more\n", "second");
+            commit(&clone_in(&bench, ".leaving-"), "e", "more\n", "second");
         }
         desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
         let there = workspace::find(&bench.layout, &task("t1")).expect("it reads").expect("there");
@@ -55,9 +61,7 @@ fn i9_fm_workspace_remove_kill_a_clone_that_was_removed_by_hand_meanwhile_stops_
     let (bench, board) = bench();
     board.create(draft("t1", &bench.repo)).expect("a task");
     remover(&bench, "work.workspace.leaving=kill").output().expect("it runs");
-    let folder = Dir::open(bench.layout.workspaces()).expect("there");
-    let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
-    fs::remove_dir_all(folder.path().join(left.expect("it was going")).join("repo")).expect("there");
+    fs::remove_dir_all(clone_in(&bench, ".leaving-")).expect("there");
     desk(&bench, |desk| {
         desk.sweep_workspaces().expect("swept");
         desk.remove_workspace(&task("t1"), true).expect("dropped");
@@ -70,9 +74,7 @@ fn i9_what_an_agent_makes_where_its_repository_was_is_beside_it_then() {
     let (bench, board) = bench();
     board.create(draft("t1", &bench.repo)).expect("a task");
     remover(&bench, "work.workspace.taken=kill").output().expect("it runs");
-    let folder = Dir::open(bench.layout.workspaces()).expect("there");
-    let left = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
-    let clone = folder.path().join(left.expect("it was going")).join("repo");
+    let clone = clone_in(&bench, ".leaving-");
     fs::remove_file(clone.join(".git")).expect("it says that there is none");
     git(&clone, &["init", "-q", "--template="]);
     commit(&clone, "e", "more\n", "second");
@@ -105,9 +107,7 @@ fn i9_fm_workspace_remove_kill_once_it_is_gone_nobody_commits_there() {
     let (bench, board) = bench();
     board.create(draft("t1", &bench.repo)).expect("a task");
     remover(&bench, "work.workspace.gone=kill").output().expect("it runs");
-    let folder = Dir::open(bench.layout.workspaces()).expect("there");
-    let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".gone-"));
-    let clone = folder.path().join(gone.expect("it is gone")).join("repo");
+    let clone = clone_in(&bench, ".gone-");
     fs::write(clone.join("e"), "more\n").expect("written");
     for args in [&["add", "e"][..], &["commit", "-q", "--allow-empty", "-m", "second"]] {
         assert!(!command(&clone).args(args).output().expect("git runs").status.success(), "{args:?}");
