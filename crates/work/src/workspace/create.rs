@@ -114,15 +114,12 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
     if !mirror.is_shared {
         options.push("--no-hardlinks");
     }
-    let mut settings = vec!["--config=remote.origin.pushurl=/dev/null".to_owned()];
-    // From its `.git`: it is changed where somebody else goes on with the task, and git is never run in there again.
     if let Some(author) = &wish.author {
         write_author(at, author)?;
-        let (name, email) = (author.name(), author.email());
-        settings.extend([format!("--config=user.name={name}"), format!("--config=user.email={email}")]);
     }
-    settings.push(format!("--config=include.path=../../{AUTHOR}"));
-    options.extend(settings.iter().map(String::as_str));
+    // From its `.git`: it is changed where somebody else goes on with the task, and git is never run in there again.
+    let author = format!("--config=include.path=../../{AUTHOR}");
+    options.extend(["--config=remote.origin.pushurl=/dev/null", &author]);
     // All of it is synced at once when it is whole.
     crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &["core.fsync=none"])?;
     // A template would bring hooks too; this one folder of it is written to by hand (`exclude`).
