@@ -166,11 +166,10 @@ pub fn landing(job: &Job) -> Result<Option<Landing>> {
 /// Whether `main`, which is there, has not a commit that it had.
 ///
 /// # Errors
-/// The repository is not there, or git fails.
-pub(crate) fn is_taken_back(job: &Job, sha: &Sha) -> Result<bool> {
-    let repo = owners(job)?;
-    match repo.commit(job.main.as_str())? {
-        Some(main) => Ok(!has(&repo, &main, sha)?),
+/// Git fails.
+pub(crate) fn is_taken_back(repo: &Repo, main: &RefName, sha: &Sha) -> Result<bool> {
+    match repo.commit(main.as_str())? {
+        Some(main) => Ok(!has(repo, &main, sha)?),
         None => Ok(false),
     }
 }

@@ -27,5 +27,5 @@ pub use mark::{Landing, landing};
 pub(crate) use mark::{is_kept, is_taken_back};
 pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
-pub(crate) use target::{Target, owners};
+pub(crate) use target::{Target, owners, owners_at};
 pub use touched::touched;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use netsky_disk::ReadError;
 use netsky_disk::fs::{Dir, is_folder, read_users_file};
+use netsky_disk::layout::Layout;
 use netsky_disk::lock::Lock;
 use serde::{Deserialize, Serialize};
 
 use super::job::Job;
-use crate::git::{RefName, Repo, plain_line, real};
+use crate::git::{Git, RefName, Repo, plain_line, real};
 use crate::{Error, Result};
 
 /// On every process of a harvest, so that the next one finds what a dead one left.
@@ -110,16 +111,21 @@ impl Target {
 
 /// The owner's repository, for who only asks it: what all its checkouts have together.
 pub(crate) fn owners(job: &Job) -> Result<Repo> {
-    crate::git::text(&job.repo)?;
-    crate::outside(&job.layout, &job.repo)?;
-    let dir = crate::git::dir_in(&job.repo);
+    owners_at(&job.layout, &job.git, &job.repo)
+}
+
+/// The same, of one that is at a path.
+pub(crate) fn owners_at(layout: &Layout, git: &Git, path: &Path) -> Result<Repo> {
+    crate::git::text(path)?;
+    crate::outside(layout, path)?;
+    let dir = crate::git::dir_in(path);
     // In a linked worktree it is a file. A `.git` that leads to nothing is no bare repository either.
     if !dir.is_file() && !netsky_disk::state::exists(dir.join("HEAD"))? {
-        return Err(Error::Missing { path: job.repo.clone() });
+        return Err(Error::Missing { path: path.to_owned() });
     }
-    let common = Repo::new(&job.git, &dir).common()?;
-    crate::outside(&job.layout, &common)?;
-    Ok(Repo::new(&job.git.clone().for_the_user(), &common))
+    let common = Repo::new(git, &dir).common()?;
+    crate::outside(layout, &common)?;
+    Ok(Repo::new(&git.clone().for_the_user(), &common))
 }
 
 /// The one checkout of a branch; git lets nobody check it out twice but by force.

@@ -1,5 +1,6 @@
 //! One task's harvest: it is said that it begins, it is tried, and what came of it is said to everybody whom it concerns.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use netsky_disk::random;
@@ -11,7 +12,9 @@ use serde_json::json;
 use super::Desk;
 use super::story::{Story, short, tail_of};
 use crate::git::{RefName, Sha};
-use crate::harvest::{Job, Landing, Mode, Outcome, Tree, harvest, is_taken_back, landing, settle};
+use crate::harvest::{
+    Job, Landing, Mode, Outcome, Tree, harvest, is_taken_back, landing, owners, owners_at, settle,
+};
 use crate::workspace::{self, Workspace};
 use crate::{Error, Result};
 
@@ -70,6 +73,13 @@ fn behind(why: &str) -> String {
     )
 }
 
+/// That `main` had what landed and has it no more, and what brings it back.
+fn taken_back(task: &Task, is_there: bool, main: &RefName, sha: &Sha) -> Outcome {
+    let what = if is_there { "its branch land anew" } else { "it done anew, as its workspace is gone" };
+    let way = format!("`netsky task reopen {}` has {what}", task.id);
+    Outcome::Refused(format!("what landed as {sha} is not on {} any more: {way}", main.short()))
+}
+
 impl Harvested {
     fn of(task: &Task, main: &RefName, branch: &RefName, outcome: Outcome) -> Harvested {
         let (task, main, branch) = (task.id.clone(), main.clone(), branch.clone());
@@ -108,7 +118,10 @@ impl Desk<'_> {
                 let said = said(&main, Outcome::AlreadyLanded { sha });
                 return self.left_undone(&task, &workspace, &self.job(&workspace, wish)?, wish, said);
             }
-            (_, Some((sha, main))) => return Ok(said(&main, Outcome::AlreadyLanded { sha })),
+            (found, Some((sha, main))) => {
+                let outcome = self.stands(&task, found.is_some(), &main, sha)?;
+                return Ok(said(&main, outcome));
+            }
             (Some(workspace), None) => workspace,
         };
         let job = self.job(&workspace, wish)?;
@@ -248,6 +261,18 @@ impl Desk<'_> {
         }
     }
 
+    /// What is said of a landing of which nothing is done any more; where its repository cannot be looked at, what was said before.
+    fn stands(&self, task: &Task, is_there: bool, main: &RefName, sha: Sha) -> Result<Outcome> {
+        let target = task.repo.as_deref().map(|repo| self.target(&repo.parse()?)).transpose()?;
+        let is_gone = |repo: &PathBuf| {
+            owners_at(self.layout, &self.git, repo).and_then(|repo| is_taken_back(&repo, main, &sha))
+        };
+        Ok(match target.as_ref().map(is_gone) {
+            Some(Ok(true)) => taken_back(task, is_there, main, &sha),
+            _ => Outcome::AlreadyLanded { sha },
+        })
+    }
+
     fn story(&self, task: &Task, job: &Job, wish: &Wish) -> Result<Story> {
         Ok(Story::of(task, self.worker(task)?, self.asked_by(task)?, job, wish))
     }
@@ -293,11 +318,9 @@ impl Desk<'_> {
     /// What `main` has of the task by now is recorded, closed, told and pushed, whoever brought it there; that landing.
     fn look_back(&self, task: &Task, job: &Job, wish: &Wish, said: &mut Harvested) -> Option<Landing> {
         if let Outcome::AlreadyLanded { sha } = &said.outcome
-            && matches!(is_taken_back(job, sha), Ok(true))
+            && let Ok(true) = owners(job).and_then(|repo| is_taken_back(&repo, &job.main, sha))
         {
-            let way = format!("`netsky task reopen {}` has its branch land anew", task.id);
-            let why = format!("what landed as {sha} is not on {} any more: {way}", job.main.short());
-            said.outcome = Outcome::Refused(why);
+            said.outcome = taken_back(task, true, &job.main, sha);
             return None;
         }
         let landing = match (landing(job), &said.outcome) {

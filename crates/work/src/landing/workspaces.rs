@@ -106,8 +106,13 @@ impl Desk<'_> {
     /// A folder cannot be read, or that task has none.
     pub fn workspaces(&self, only: Option<&TaskId>) -> Result<Vec<Standing>> {
         let all = match only {
-            None => workspace::list(self.layout)?,
+            None => {
+                // What cannot be is told by a sweep.
+                let _ = workspace::give_all_back(self.layout);
+                workspace::list(self.layout)?
+            }
             Some(id) => {
+                workspace::give_back(self.layout, id)?;
                 let found = workspace::find(self.layout, id).transpose();
                 vec![(id.clone(), found.ok_or_else(|| Error::NoWorkspace(id.clone()))?)]
             }

@@ -313,6 +313,14 @@ fn t19_what_landed_and_was_taken_back_is_said_to_be_so() {
     assert!(matches!(ask().outcome, Outcome::Landed(_)));
     git(&bench.repo, &["reset", "-q", "--hard", "HEAD^"]);
     assert!(matches!(ask().outcome, Outcome::Refused(_)));
+    // And where its workspace is gone since, or nothing is asked for.
+    let dry = Wish { is_dry: true, ..Wish::of(&task("t1")) };
+    let said = desk(&bench, |desk| desk.harvest(&dry).expect("asked"));
+    assert!(matches!(said.outcome, Outcome::Refused(why) if why.contains("has its branch land anew")));
+    desk(&bench, |desk| desk.remove_workspace(&task("t1"), true).expect("dropped"));
+    assert!(matches!(ask().outcome, Outcome::Refused(why) if why.contains("its workspace is gone")));
+    git(&bench.repo, &["reset", "-q", "--hard", "ORIG_HEAD"]);
+    assert!(matches!(ask().outcome, Outcome::AlreadyLanded { .. }));
     bench.assert_whole();
 }
 

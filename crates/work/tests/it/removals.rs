@@ -57,6 +57,18 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
 }
 
 #[test]
+fn i9_fm_workspace_remove_kill_who_lists_or_shows_it_sees_it_again() {
+    for only in [None, Some(task("t1"))] {
+        let (bench, board) = bench();
+        board.create(draft("t1", &bench.repo)).expect("a task");
+        remover(&bench, "work.workspace.taken=kill").output().expect("it runs");
+        let all = desk(&bench, |desk| desk.workspaces(only.as_ref()).expect("it is there again"));
+        assert!(matches!(&all[..], [one] if one.task == task("t1") && one.workspace.is_ok()), "{all:?}");
+        assert!(bench.layout.workspace(&task("t1")).join("repo/.git").is_dir());
+    }
+}
+
+#[test]
 fn i9_fm_workspace_remove_kill_a_clone_that_was_removed_by_hand_meanwhile_stops_nobody() {
     let (bench, board) = bench();
     board.create(draft("t1", &bench.repo)).expect("a task");

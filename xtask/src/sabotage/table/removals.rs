@@ -132,7 +132,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what landed and was taken back is said to be so",
         "T19",
         "crates/work/src/landing/harvest.rs",
-        ("&& matches!(is_taken_back(job, sha), Ok(true))", "&& matches!(is_taken_back(job, sha), Err(_))"),
+        (
+            "is_taken_back(&repo, &job.main, sha))\n        {",
+            "is_taken_back(&repo, &job.main, sha))\n            && said.task != task.id\n        {",
+        ),
         "places::t19_what_landed_and_was_taken_back_is_said_to_be_so",
     ),
     of_work(
@@ -306,5 +309,26 @@ pub(super) const ROWS: &[Safeguard] = &[
             "leads_to(&path).filter(|other| other.starts_with(git))",
         ),
         "removals::i9_a_repository_within_a_workspace_keeps_it_where_it_has_commits_of_its_own",
+    ),
+    of_work(
+        "who lists workspaces sees one whose remover died",
+        "I9",
+        "crates/work/src/landing/workspaces.rs",
+        ("let _ = workspace::give_all_back(self.layout);", ""),
+        "removals::i9_fm_workspace_remove_kill_who_lists_or_shows_it_sees_it_again",
+    ),
+    of_work(
+        "who asks for a workspace sees it whose remover died",
+        "I9",
+        "crates/work/src/landing/workspaces.rs",
+        ("Some(id) => {\n                workspace::give_back(self.layout, id)?;", "Some(id) => {"),
+        "removals::i9_fm_workspace_remove_kill_who_lists_or_shows_it_sees_it_again",
+    ),
+    of_work(
+        "what landed and was taken back is not there where its workspace is gone",
+        "T19",
+        "crates/work/src/landing/harvest.rs",
+        ("Some(Ok(true)) => taken_back(task,", "Some(Err(_)) => taken_back(task,"),
+        "places::t19_what_landed_and_was_taken_back_is_said_to_be_so",
     ),
 ];
