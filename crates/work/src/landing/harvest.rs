@@ -202,11 +202,9 @@ impl Desk<'_> {
     fn was_closed_as(&self, task: &Task, sha: &Sha) -> Result<bool> {
         let is_so = |task: Task| matches!(&task.state, State::Closed { how: How::Landed { sha: as_of, .. }, .. } if *as_of == sha.as_str());
         let is_it = |fact: Fact| {
-            fact.kind == "task.landed"
-                && fact.key == task.id.as_str()
-                && serde_json::from_value(fact.data["task"].clone()).is_ok_and(is_so)
+            fact.kind == "task.landed" && serde_json::from_value(fact.data["task"].clone()).is_ok_and(is_so)
         };
-        Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it))
+        Ok(self.board.history(&task.id)?.into_iter().any(is_it))
     }
 
     /// Tells of a landing that a dead harvest did not tell everybody of, and has its files follow; none where there is none.

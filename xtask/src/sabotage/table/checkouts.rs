@@ -454,8 +454,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T19",
         "crates/work/src/landing/harvest.rs",
         (
-            "Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it))",
-            "Ok(netsky_ledger::facts(self.layout)?.into_iter().any(is_it) && false)",
+            "Ok(self.board.history(&task.id)?.into_iter().any(is_it))",
+            "Ok(self.board.history(&task.id)?.into_iter().any(is_it) && false)",
         ),
         "places::t19_a_task_that_was_reopened_is_not_closed_by_what_landed_before",
     ),
