@@ -97,6 +97,28 @@ impl Repo {
         self.tell(args, input)?.well(args[0])
     }
 
+    /// Whether it has by any name all commits that are before `own` and not before `theirs`. Of another repository, where their
+    /// objects may be, nothing else is read.
+    pub(crate) fn has_all(&self, other: &Path, own: &[Sha], theirs: &[Sha]) -> Result<bool> {
+        // In quotes a colon ends no path.
+        let objects = other.join("objects");
+        let objects = format!("\"{}\"", text(&objects)?.replace('\\', r"\\").replace('"', "\\\""));
+        let ask = |args: &[&str], asked: &str| {
+            let front = vec![format!("--git-dir={}", text(&self.dir)?)];
+            let set = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.as_str())];
+            let (settings, input, reach, limit) = (self.settings, asked.as_bytes(), Reach::Files, SHORT);
+            self.git.run(&Run { settings, front, args, input, reach, limit, set: &set })
+        };
+        // Of what is not there nothing can be before it.
+        let asked: String = theirs.iter().map(|sha| format!("{sha}\n")).collect();
+        let there = ask(&["cat-file", "--batch-check"], &asked)?;
+        let there = String::from_utf8_lossy(&there);
+        let known = theirs.iter().zip(there.lines()).filter(|(_, line)| !line.ends_with(" missing"));
+        let known = known.map(|(sha, _)| format!("^{sha}\n"));
+        let asked: String = own.iter().map(|sha| format!("{sha}\n")).chain(known).collect();
+        Ok(ask(&["rev-list", "--max-count=1", "--stdin", "--not", "--all"], &asked)?.is_empty())
+    }
+
     /// Do what takes long: fill a folder.
     pub(crate) fn fill(&self, args: &[&str]) -> Result<()> {
         self.run_with(args, &[], LONG)?.well(args[0]).map(drop)

@@ -1,14 +1,16 @@
 //! A task's workspace made, looked at and removed, and the record of it.
 
+use std::path::Path;
+
 use netsky_disk::state;
 use netsky_model::id::{AgentId, TaskId};
 use netsky_model::task::State;
 use serde_json::json;
 
 use super::{Desk, Wish};
-use crate::git::{Identity, Sha};
+use crate::git::{Identity, Repo, Sha};
 use crate::harvest::{Job, Landing, is_kept, landing, owners};
-use crate::workspace::{self, Over, Removed, Swept, Workspace};
+use crate::workspace::{self, Elsewhere, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
 /// What facts of workspaces begin with.
@@ -140,7 +142,7 @@ impl Desk<'_> {
         else {
             return false;
         };
-        workspace::unlanded(self.layout, &workspace.task, &kept(&job, &landing)).is_none()
+        workspace::unlanded(self.layout, &workspace.task, &There::of(&job, landing)).is_none()
     }
 
     /// Whether somebody works in a task's workspace, or may begin to: what is not committed is seen by nobody else.
@@ -190,7 +192,8 @@ impl Desk<'_> {
                 }
                 // Who was given it meanwhile waits for its name.
                 let is_used = || self.is_in_use(id).unwrap_or(true);
-                workspace::remove(self.layout, id, Over::Landed(&kept(&job, &landing), &is_used), &tell)
+                let there = There::of(&job, landing);
+                workspace::remove(self.layout, id, Over::Landed(&there, &is_used), &tell)
             }
         };
         match removed? {
@@ -251,11 +254,26 @@ impl Desk<'_> {
     }
 }
 
-/// Whether a commit of a workspace has landed, or is the owner's; not where that cannot be seen.
-fn kept(job: &Job, landing: &Landing) -> impl Fn(&Sha) -> bool {
-    let repo = owners(job);
-    move |sha| {
-        let is_theirs = || repo.as_ref().is_ok_and(|repo| is_kept(repo, sha).unwrap_or(false));
-        *sha == landing.tip || landing.sources.contains(sha) || is_theirs()
+/// What of a workspace has landed, or is the owner's.
+struct There {
+    repo: Result<Repo>,
+    landing: Landing,
+}
+
+impl There {
+    fn of(job: &Job, landing: Landing) -> There {
+        There { repo: owners(job), landing }
+    }
+}
+
+impl Elsewhere for There {
+    fn has(&self, commit: &Sha) -> bool {
+        let is_theirs = || self.repo.as_ref().is_ok_and(|repo| is_kept(repo, commit).unwrap_or(false));
+        *commit == self.landing.tip || self.landing.sources.contains(commit) || is_theirs()
+    }
+
+    fn has_all(&self, repo: &Path, own: &[Sha], theirs: &[Sha]) -> bool {
+        let theirs = [theirs, std::slice::from_ref(&self.landing.tip)].concat();
+        self.repo.as_ref().is_ok_and(|owners| owners.has_all(repo, own, &theirs).unwrap_or(false))
     }
 }

@@ -5,9 +5,10 @@
 //! and not by reference: what is removed there stays here, and packs that somebody wrote to are never handed out again. We never
 //! run git in it again: its agent may have made anything of it.
 //!
-//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `remove` and [`gc`].
+//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `inner` → `remove` and [`gc`].
 
 mod create;
+mod inner;
 mod mirror;
 mod names;
 mod remove;
@@ -64,6 +65,26 @@ impl Workspace {
     }
 }
 
+/// What is kept elsewhere than in a workspace; not where that cannot be seen.
+pub trait Elsewhere {
+    /// Whether a commit is.
+    fn has(&self, commit: &Sha) -> bool;
+
+    /// Whether all is that is before `own` and not before `theirs`, of a repository in a folder.
+    fn has_all(&self, repo: &Path, own: &[Sha], theirs: &[Sha]) -> bool;
+}
+
+/// Of single commits.
+impl<F: Fn(&Sha) -> bool> Elsewhere for F {
+    fn has(&self, commit: &Sha) -> bool {
+        self(commit)
+    }
+
+    fn has_all(&self, _: &Path, own: &[Sha], _: &[Sha]) -> bool {
+        own.iter().all(self)
+    }
+}
+
 /// Bytes on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bytes {
@@ -81,8 +102,8 @@ impl Bytes {
 }
 
 /// What a task's workspace has that is kept nowhere else.
-pub fn unlanded(layout: &Layout, task: &TaskId, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
-    names::unlanded(&layout.workspace(task), is_kept)
+pub fn unlanded(layout: &Layout, task: &TaskId, elsewhere: &dyn Elsewhere) -> Option<String> {
+    names::unlanded(&layout.workspace(task), elsewhere)
 }
 
 /// Whom commits in a task's workspace are by from now on; nothing where it has none.

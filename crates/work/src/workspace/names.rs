@@ -1,33 +1,32 @@
-//! What a workspace's clone has names of, read from its files: no git runs in it.
+//! What a workspace's clone has names of, read from its files: no git runs in it. And how it loses its repository while it goes.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::{ReadError, copy, random, state};
 
-use super::{KNOWN, REPO, Workspace, each_below};
+use super::{Elsewhere, KNOWN, REPO, Workspace, each_below, inner};
 use crate::git::{Sha, plain_line};
 use crate::{Error, Result};
+
+/// All names of a repository, and what each is of.
+pub(super) type Names = BTreeMap<Vec<u8>, String>;
 
 /// How what was fetched of a workspace's repository is called.
 const ORIGIN: &[u8] = b"refs/remotes/origin/";
 /// Most bytes of a file of one ref.
-const MOST_REF: u64 = 4096;
+pub(super) const MOST_REF: u64 = 4096;
 /// Most bytes of the file of many.
-const MOST: u64 = 64 * 1024 * 1024;
+pub(super) const MOST: u64 = 64 * 1024 * 1024;
 
 /// What git calls the folder of a repository.
-const GIT: &str = ".git";
-/// Where that of a workspace is while it goes: beside its clone, where no git finds it.
-const TAKEN: &str = "git";
+pub(super) const GIT: &str = ".git";
+/// Where that of a workspace is while it goes: beside its clone, where no git finds it, nor its agent makes anything.
+const TAKEN: &str = ".taken";
 
 /// What is in its place then: a git that finds this ends, and looks in no folder above.
 const NOWHERE: &[u8] = b"gitdir: /nowhere/netsky/removes/this\n";
-/// How what a git says of a commit begins in a log, where it made none.
-const BROUGHT: [&str; 5] = ["clone:", "checkout:", "fetch", "branch: Created from", "reset: moving to"];
-
 /// Where the names of a workspace's clone are.
 pub(super) fn git_of(at: &Path) -> PathBuf {
     let taken = at.join(TAKEN);
@@ -53,13 +52,16 @@ pub(super) fn give_git(path: &Path) -> Result<()> {
         return Ok(());
     }
     let Some((at, repo)) = both(path)? else { return Ok(()) };
+    if is_real_folder(repo.path().join(GIT)) {
+        // First, or who does this again after a death takes the one for the other.
+        repo.rename(GIT, &Dir::make(path.join(format!("made-{}", random::short())))?, GIT)?;
+    }
     match at.exchange(TAKEN, &repo, GIT) {
         Err(e) if e.is_not_found() => at.rename(TAKEN, &repo, GIT)?,
-        exchanged => exchanged?,
-    }
-    match is_real_folder(path.join(TAKEN)) {
-        true => at.rename(TAKEN, &Dir::make(path.join(format!("made-{}", random::short())))?, GIT)?,
-        false => drop(at.remove(TAKEN)?),
+        exchanged => {
+            exchanged?;
+            at.remove(TAKEN)?;
+        }
     }
     repo.sync()?;
     Ok(at.sync()?)
@@ -75,7 +77,7 @@ fn both(at: &Path) -> Result<Option<(Dir, Dir)>> {
 }
 
 /// What a workspace has that did not land: a name of a commit that is kept nowhere else.
-pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<String> {
+pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
     let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
         return Some("it does not say what it is".to_owned());
     };
@@ -88,103 +90,22 @@ pub(super) fn unlanded(at: &Path, is_kept: &dyn Fn(&Sha) -> bool) -> Option<Stri
     let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
     let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
     let is_there = |at: &str| {
-        at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| is_kept(&at))
+        at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| elsewhere.has(&at))
     };
     // What a search for a culprit goes through are commits of others, or of a branch.
     let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
     let Some((name, at)) = own.find(|(_, at)| !is_there(at)) else {
-        let name = |path: &Path| {
-            let name = path.strip_prefix(at.join(REPO)).or_else(|_| path.strip_prefix(at)).unwrap_or(path);
-            plain_line(&name.to_string_lossy())
-        };
-        return match inner(at, &git) {
-            Ok(found) => found.map(|found| {
-                format!("{} has commits of its own: move it away once they are elsewhere", name(&found))
-            }),
-            Err(_) => Some("its files cannot be looked through".to_owned()),
-        };
+        return inner::unkept(at, &known, elsewhere)
+            .unwrap_or_else(|_| Some("its files cannot be looked through".to_owned()));
     };
     // Nor is what stands there told, where it is none of a commit.
     let at = at.parse::<Sha>().map_or_else(|_| "no commit".to_owned(), |at| at.to_string());
     Some(plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name))))
 }
 
-/// A repository within a workspace that has commits of its own: nothing of it has a name in the clone. In what nobody may look
-/// into there is none of the agent's.
-fn inner(at: &Path, git: &Path) -> std::io::Result<Option<PathBuf>> {
-    let mut open = vec![at.to_owned()];
-    while let Some(folder) = open.pop() {
-        let entries = match std::fs::read_dir(&folder) {
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
-            entries => entries?,
-        };
-        for entry in entries {
-            let (entry, mut found) = (entry?, None);
-            let (of, path) = (entry.file_type()?, entry.path());
-            if of.is_dir() {
-                // A submodule's, or that of a linked checkout's, is below the clone's own.
-                let is_git = path.ends_with(GIT) || path.starts_with(git) && path.join("HEAD").is_file();
-                found = is_git.then(|| path.clone());
-                open.push(path);
-            } else if of.is_file() && path.ends_with(GIT) {
-                found = leads_to(&path).filter(|other| !other.starts_with(git));
-            }
-            if let Some(found) = found
-                && found != git
-                && found.join("objects").is_dir()
-                && !is_brought(at, &found)
-            {
-                return Ok(Some(found));
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Where a `.git` that is a file says that the repository is.
-fn leads_to(file: &Path) -> Option<PathBuf> {
-    let said = bytes_of(file, MOST_REF).ok()??;
-    let to = std::str::from_utf8(&said).ok()?.strip_prefix("gitdir: ")?.trim_end();
-    file.parent()?.join(to).canonicalize().ok()
-}
-
-/// Whether all of a repository came from elsewhere: its logs say of nothing else than that it was cloned, fetched and checked out, or
-/// all that it has a name of is on a branch of a remote. What is below `at`, or is no more, is nowhere else.
-fn is_brought(at: &Path, git: &Path) -> bool {
-    let (Ok(all), Ok(config)) = (refs(git), bytes_of(&git.join("config"), MOST)) else { return false };
-    let Ok(at) = at.canonicalize() else { return false };
-    let config = String::from_utf8_lossy(&config.unwrap_or_default()).into_owned();
-    let urls = config.lines().filter_map(|line| line.trim().strip_prefix("url = "));
-    let mut paths =
-        urls.map(|url| url.strip_prefix("file://").unwrap_or(url)).filter(|url| !url.contains(':'));
-    let is_elsewhere =
-        |path: &str| git.join("..").join(path).canonicalize().is_ok_and(|path| !path.starts_with(&at));
-    if !paths.all(is_elsewhere) {
-        return false;
-    }
-    let remote = all.iter().filter(|(name, _)| name.starts_with(b"refs/remotes/"));
-    let remote: HashSet<&String> = remote.map(|(_, at)| at).collect();
-    all.values().all(|at| remote.contains(at)) || has_only_brought(&git.join("logs"))
-}
-
-/// Whether there are logs, and no line in them of a commit that was made there.
-fn has_only_brought(logs: &Path) -> bool {
-    let mut files = Vec::new();
-    let walked = each_below(logs, |path, of| files.extend(of.is_file().then(|| path.to_owned())));
-    let is_brought = |line: &str| {
-        let what = line.split_once('\t').map_or("", |(_, what)| what);
-        BROUGHT.iter().any(|start| what.starts_with(start)) || what.ends_with("Fast-forward")
-    };
-    let all_brought = |log: &PathBuf| match bytes_of(log, MOST) {
-        Ok(Some(log)) => String::from_utf8_lossy(&log).lines().all(is_brought),
-        _ => false,
-    };
-    walked.is_ok() && !files.is_empty() && files.iter().all(all_brought)
-}
-
 /// All names in a clone and what they are of, each `HEAD` that is no branch's among them; read from its files, and not what only
 /// leads on.
-fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
+pub(super) fn refs(git: &Path) -> Result<Names> {
     if !is_real_folder(git) || !is_real_folder(git.join("refs")) {
         return Err(Error::unfit(git, "it is no folder of its own"));
     }
@@ -224,7 +145,7 @@ fn refs(git: &Path) -> Result<BTreeMap<Vec<u8>, String>> {
 }
 
 /// A file of git's; none if it is not there. What a link in its place leads to is nobody's to see.
-fn bytes_of(file: &Path, most: u64) -> Result<Option<Vec<u8>>> {
+pub(super) fn bytes_of(file: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     let Some((folder, name)) = file.parent().zip(file.file_name()) else { return Ok(None) };
     let folder = match Dir::look_into(folder) {
         Err(e) if e.is_not_found() => return Ok(None),

@@ -11,8 +11,8 @@ use netsky_model::id::TaskId;
 
 use super::create::NEW;
 use super::names::{give_git, take_git, unlanded};
-use super::{list, mirror};
-use crate::git::{Remote, Sha};
+use super::{Elsewhere, list, mirror};
+use crate::git::Remote;
 use crate::{Error, Result};
 
 /// How a workspace is called that is taken away, until it has been looked at once more.
@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Why a workspace may go.
 #[derive(Clone, Copy)]
 pub enum Over<'a> {
-    /// All of it has landed, or is the owner's: whether that is so of a commit, and whether somebody works there by now.
-    Landed(&'a dyn Fn(&Sha) -> bool, &'a dyn Fn() -> bool),
+    /// All of it has landed, or is the owner's; and whether somebody works there by now.
+    Landed(&'a dyn Elsewhere, &'a dyn Fn() -> bool),
     /// The owner says so.
     Forced,
 }
@@ -62,8 +62,8 @@ pub fn remove(
     }
     let more = |at: &Path| match over {
         Over::Forced => None,
-        Over::Landed(is_kept, is_used) => {
-            unlanded(at, is_kept).or_else(|| is_used().then(|| "somebody works there again".to_owned()))
+        Over::Landed(elsewhere, is_used) => {
+            unlanded(at, elsewhere).or_else(|| is_used().then(|| "somebody works there again".to_owned()))
         }
     };
     if let Some(more) = more(&at) {
@@ -81,15 +81,18 @@ pub fn remove(
     folder.sync()?;
     crate::point("work.workspace.leaving")?;
     let at = folder.path().join(&leaving);
-    if let Over::Landed(..) = over {
-        take_git(&at)?;
-        crate::point("work.workspace.taken")?;
-    }
-    // Whoever was in it may have committed until then, and no more.
-    if let Some(more) = more(&at) {
+    let taken = match over {
+        Over::Landed(..) => take_git(&at).and_then(|()| crate::point("work.workspace.taken")),
+        Over::Forced => Ok(()),
+    };
+    // Whoever was in its clone may have committed until then, and no more; who is in another repository within it still may.
+    let more = taken.map(|()| more(&at));
+    if !matches!(more, Ok(None)) {
         give_git(&at)?;
         folder.rename(&leaving, &folder, task.as_str())?;
         folder.sync()?;
+    }
+    if let Some(more) = more? {
         return Ok(Removed::HasMore(more));
     }
     folder.rename(&leaving, &folder, &gone)?;

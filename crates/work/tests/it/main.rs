@@ -6,6 +6,7 @@ mod dispatch;
 mod gate;
 mod hostile;
 mod ignored;
+mod inner;
 mod kills;
 mod links;
 mod locks;
