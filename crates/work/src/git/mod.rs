@@ -352,8 +352,10 @@ fn telling(said: &[u8]) -> String {
     let starts = |start: &str| lines.iter().find(|line| line.starts_with(start)).copied();
     // Of a push that is refused git says so in a line of the ref, and who refuses it says why before that.
     if let Some(refused) = starts(" ! [") {
-        let why =
-            lines.iter().filter_map(|line| line.strip_prefix("remote:")).find(|why| !why.trim().is_empty());
+        let mut words =
+            lines.iter().filter_map(|line| line.strip_prefix("remote:")).filter(|why| !why.trim().is_empty());
+        // Behind a banner, maybe.
+        let why = words.clone().find(|why| why.starts_with(" error:")).or_else(|| words.next());
         let line = why.map_or_else(|| refused.to_owned(), |why| format!("{refused}:{why}"));
         return plain_line(&line).chars().take(SAID).collect();
     }
@@ -385,6 +387,8 @@ mod tests {
         assert_eq!(telling(refused), "! [remote rejected] main -> main (hook declined)");
         let refused = b"remote: \nremote: not today        \nTo /x\n ! [remote rejected] main -> main (hook declined)\n";
         assert_eq!(telling(refused), "! [remote rejected] main -> main (hook declined): not today");
+        let refused = b"remote: welcome\nremote: error: not today\nTo /x\n ! [remote rejected] main -> main (hook declined)\n";
+        assert_eq!(telling(refused), "! [remote rejected] main -> main (hook declined): error: not today");
     }
 
     #[test]
