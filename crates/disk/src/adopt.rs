@@ -2,7 +2,7 @@
 //!
 //! Promise: nothing here touches the home it was copied from, nor a process that runs there. What tells of processes
 //! (the kernel's root, wishes, tokens, ticks, restarts) is put aside in the copy, since by it the copy would end sessions
-//! of the original; messages, loops, the record and the clock stay. `home.json` is written last: a run that was cut short
+//! of the original; messages, loops, landings, the record and the clock stay. `home.json` is written last: a run that was cut short
 //! is completed by the next one, and until then every verb refuses the copy.
 
 use crate::clock;
@@ -14,8 +14,8 @@ use crate::lock::Lock;
 use crate::{random, state};
 
 /// What of `state/` belongs to the home wherever it is.
-const KEPT: [&str; 7] =
-    ["clock", "clock.lock", "key", "reserve", "reserve-retention", "loops", "cron-state.toml"];
+const KEPT: [&str; 8] =
+    ["clock", "clock.lock", "key", "reserve", "reserve-retention", "loops", "cron-state.toml", "landings"];
 
 /// What an adoption did.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -32,14 +32,19 @@ impl Layout {
         self.state().join("harvest")
     }
 
+    /// What has landed; true wherever the home is.
+    fn landings(&self) -> PathBuf {
+        self.state().join("landings")
+    }
+
     /// A task's last landing.
     pub fn landing(&self, task: &TaskId) -> PathBuf {
-        self.harvests().join(format!("{task}.landing"))
+        self.landings().join(format!("{task}.landing"))
     }
 
     /// The landing of a task of which everybody was told.
     pub fn told(&self, task: &TaskId) -> PathBuf {
-        self.harvests().join(format!("{task}.told"))
+        self.landings().join(format!("{task}.told"))
     }
 
     /// Who has which task in hand, one file a task.
