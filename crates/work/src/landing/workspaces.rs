@@ -29,8 +29,18 @@ pub struct Created {
     pub was_there: bool,
 }
 
-/// A task whose workspace stays, and why.
-pub type Kept = (TaskId, String);
+/// What a sweep has done.
+#[derive(Debug)]
+pub struct Sweep {
+    /// What dead processes had left.
+    pub swept: Swept,
+    /// The tasks whose workspaces went.
+    pub gone: Vec<TaskId>,
+    /// The tasks that are over whose workspaces stay, and why.
+    pub kept: Vec<(TaskId, String)>,
+    /// What failed first; the rest was done all the same.
+    pub failed: Option<Error>,
+}
 
 /// A workspace and how it stands.
 #[derive(Debug, Clone)]
@@ -204,12 +214,11 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; how much, and what of
-    /// a task that is over stays, and why.
+    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed.
     ///
     /// # Errors
-    /// What the system refuses; the rest is left for the next time.
-    pub fn sweep_workspaces(&self) -> Result<(Swept, Vec<TaskId>, Vec<Kept>)> {
+    /// Somebody else removes one, or the workspaces cannot be listed; nothing more is done then.
+    pub fn sweep_workspaces(&self) -> Result<Sweep> {
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         let mut failed = workspace::give_all_back(self.layout).err();
         for (id, found) in workspace::list(self.layout)? {
@@ -226,7 +235,8 @@ impl Desk<'_> {
                 Err(error @ Error::Removing { .. }) => return Err(error),
                 // The others go all the same.
                 Err(error @ (Error::Disk(_) | Error::Record(_))) if self.is_whole(&id) => {
-                    failed = Some(error)
+                    kept.push((id, error.to_string()));
+                    failed.get_or_insert(error);
                 }
                 Err(Error::NotLanded(_, what)) => {
                     kept.push((id, format!("it has what has not landed: {what}")))
@@ -234,8 +244,9 @@ impl Desk<'_> {
                 Err(error) => kept.push((id, error.to_string())),
             }
         }
-        let swept = workspace::gc(self.layout, &|id| self.tell_removed(id))?;
-        failed.map_or(Ok((swept, gone, kept)), Err)
+        let mut swept = Swept::default();
+        let rest = workspace::gc(self.layout, &|id| self.tell_removed(id), &mut swept);
+        Ok(Sweep { swept, gone, kept, failed: failed.or(rest.err()) })
     }
 
     /// Whether a workspace says what it is.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use netsky_disk::env;
 
-use super::names::{GIT, MOST, MOST_REF, bytes_of, git_of, refs};
+use super::names::{GIT, MOST, MOST_REF, Names, bytes_of, git_of, refs, remotes};
 use super::{Elsewhere, REPO, Workspace};
 use crate::Result;
 use crate::git::{Sha, plain_line};
@@ -32,15 +32,11 @@ pub(super) fn unkept(
     let mut open = vec![look.at.clone()];
     while let Some(folder) = open.pop() {
         let entries = match read_dir(&folder) {
+            Ok(entries) => entries,
             Err(e) if e.kind() == ErrorKind::NotFound => continue,
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => match folder.symlink_metadata()?.uid() {
-                // What its agent shut goes with the workspace all the same, and it made nothing in what is another's.
-                uid if uid == env::user() => {
-                    return Ok(Some(format!("{} cannot be looked into", look.name(&folder))));
-                }
-                _ => continue,
-            },
-            entries => entries?,
+            // What its agent shut goes with the workspace all the same, and it made nothing in what is another's.
+            Err(e) if e.kind() == ErrorKind::PermissionDenied && !look.is_ours(&folder) => continue,
+            Err(e) => return Ok(Some(format!("{} cannot be looked into: {e}", look.name(&folder)))),
         };
         for entry in entries {
             let entry = entry?;
@@ -48,8 +44,11 @@ pub(super) fn unkept(
             if let Some(found) = look.repository(&path, of)
                 && !look.is_brought(&found, MOST_HOPS).unwrap_or(false)
             {
-                let way = "move it away once they are elsewhere";
-                return Ok(Some(format!("{} has commits of its own: {way}", look.name(&found))));
+                let way = "push them, or move it out of the workspace";
+                return Ok(Some(format!(
+                    "{} has commits that are seen nowhere else: {way}",
+                    look.name(&found)
+                )));
             }
             if of.is_dir() {
                 open.push(path);
@@ -63,7 +62,7 @@ pub(super) fn unkept(
 struct Look<'a> {
     /// Where it is now.
     at: PathBuf,
-    /// Where it is while it has its name, as its files say.
+    /// Where it is while it has its name.
     was: PathBuf,
     /// The repository of its clone.
     git: PathBuf,
@@ -71,9 +70,14 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
+    /// What is below it, as whoever mends it finds it.
     fn name(&self, path: &Path) -> String {
-        let name = path.strip_prefix(self.at.join(REPO)).or_else(|_| path.strip_prefix(&self.at));
-        plain_line(&name.unwrap_or(path).to_string_lossy())
+        let name = path.strip_prefix(&self.at).map_or_else(|_| path.to_owned(), |path| self.was.join(path));
+        plain_line(&name.to_string_lossy())
+    }
+
+    fn is_ours(&self, folder: &Path) -> bool {
+        folder.symlink_metadata().is_ok_and(|of| of.uid() == env::user())
     }
 
     /// The repository that something in the workspace is, or leads to; not that of its clone, nor one that stays.
@@ -84,21 +88,31 @@ impl Look<'_> {
             let is_below = path.starts_with(&self.git) || path.iter().any(|name| name == GIT);
             (is_git || is_below && path.join("HEAD").is_file()).then(|| path.to_owned())
         } else if is_git && of.is_file() {
-            let said = bytes_of(path, MOST_REF).ok()??;
-            let to = std::str::from_utf8(&said).ok()?.strip_prefix("gitdir: ")?.trim_end();
-            self.real(&path.parent()?.join(to))
+            self.led(path, "gitdir: ")
         } else {
             is_git.then(|| self.real(path)).flatten()
         };
+        // Of a linked checkout it is elsewhere, maybe by a name of no repository.
+        let found = found.and_then(|found| self.led(&found.join("commondir"), "").or(Some(found)));
         found.filter(|found| {
             *found != self.git && found.starts_with(&self.at) && found.join("objects").is_dir()
         })
     }
 
-    /// Where a path of a file in the workspace leads, wherever that is by now.
+    /// Where a file of git's leads, behind these words.
+    fn led(&self, file: &Path, words: &str) -> Option<PathBuf> {
+        let said = bytes_of(file, MOST_REF).ok()??;
+        let to = std::str::from_utf8(&said).ok()?.strip_prefix(words)?.trim_end();
+        self.real(&file.parent()?.join(to))
+    }
+
+    /// Where a path leads that was written in the workspace when it was where it is not now: it goes, or its home was moved.
     fn real(&self, path: &Path) -> Option<PathBuf> {
-        let now = path.strip_prefix(&self.was).map_or_else(|_| path.to_owned(), |path| self.at.join(path));
-        now.canonicalize().ok()
+        let name = Path::new(self.was.parent()?.file_name()?).join(self.was.file_name()?);
+        let rest =
+            path.ancestors().find(|above| above.ends_with(&name)).map(|above| path.strip_prefix(above));
+        let now = rest.and_then(|rest| self.at.join(rest.ok()?).canonicalize().ok());
+        now.or_else(|| path.canonicalize().ok())
     }
 
     /// Whether all that a repository has names of is kept elsewhere.
@@ -116,13 +130,13 @@ impl Look<'_> {
     }
 
     /// What it has from elsewhere: what its remotes have, where all of these are there, and what was cloned and fetched last.
-    fn brought(&self, git: &Path, names: &super::names::Names, hops: u8) -> Result<Vec<Sha>> {
+    fn brought(&self, git: &Path, names: &Names, hops: u8) -> Result<Vec<Sha>> {
         let text = |name: &str| {
             let bytes = bytes_of(&git.join(name), MOST)?.unwrap_or_default();
             Ok::<_, crate::Error>(String::from_utf8_lossy(&bytes).into_owned())
         };
         let is_elsewhere = |from: &str| self.is_elsewhere(git, from, hops);
-        let (config, log, fetched) = (text("config")?, text("logs/HEAD")?, text("FETCH_HEAD")?);
+        let (remotes, log, fetched) = (remotes(git)?, text("logs/HEAD")?, text("FETCH_HEAD")?);
         let mut found = Vec::new();
         for (who, from) in log.lines().filter_map(|line| line.split_once("\tclone: from ")) {
             if !is_elsewhere(from) {
@@ -137,12 +151,10 @@ impl Look<'_> {
                 found.extend(at.and_then(|at| at.parse().ok()));
             }
         }
-        let said = |what: &str| config.lines().filter_map(|line| line.trim().strip_prefix(what)).collect();
-        let urls: Vec<&str> = said("url = ");
-        if !urls.is_empty() && urls.into_iter().all(is_elsewhere) {
-            let mirrors: Vec<&str> = said("mirror = true");
-            let theirs =
-                names.iter().filter(|(name, _)| !mirrors.is_empty() || name.starts_with(b"refs/remotes/"));
+        let mut urls = remotes.iter().filter(|remote| remote.key == "url").peekable();
+        if urls.peek().is_some() && urls.all(|remote| is_elsewhere(&remote.value)) {
+            let is_mirror = remotes.iter().any(|remote| remote.key == "mirror" && remote.value == "true");
+            let theirs = names.iter().filter(|(name, _)| is_mirror || name.starts_with(b"refs/remotes/"));
             found.extend(theirs.filter_map(|(_, at)| at.parse().ok()));
         }
         Ok(found)

@@ -87,7 +87,12 @@ pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
         return Some(format!("{} is not there", known.branch));
     }
     let Ok(all) = refs(&git) else { return Some("its refs do not read".to_owned()) };
-    let origin = all.iter().filter(|(name, _)| name.starts_with(ORIGIN));
+    // Whatever else its agent has made of it says nothing of what is there.
+    let is_true = |remote: &Remote| {
+        remote.name != "origin" || remote.key != "url" || remote.value == known.repo.as_str()
+    };
+    let is_origin = remotes(&git).is_ok_and(|remotes| remotes.iter().all(is_true));
+    let origin = all.iter().filter(|(name, _)| is_origin && name.starts_with(ORIGIN));
     let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
     let is_there = |at: &str| {
         at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| elsewhere.has(&at))
@@ -156,6 +161,28 @@ pub(super) fn bytes_of(file: &Path, most: u64) -> Result<Option<Vec<u8>>> {
         Err(ReadError::Io(e)) if e.is_not_found() => Ok(None),
         Err(e) => Err(e.on("read", file).into()),
     }
+}
+
+/// What a repository's settings say of one of its remotes.
+pub(super) struct Remote {
+    name: String,
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// All that they say of them.
+pub(super) fn remotes(git: &Path) -> Result<Vec<Remote>> {
+    let config = bytes_of(&git.join("config"), MOST)?.unwrap_or_default();
+    let (mut of, mut all) = (None, Vec::new());
+    for line in String::from_utf8_lossy(&config).lines().map(str::trim) {
+        if line.starts_with('[') {
+            of = line.strip_prefix("[remote \"").and_then(|rest| Some(rest.split_once("\"]")?.0.to_owned()));
+        } else if let Some((name, (key, value))) = of.clone().zip(line.split_once('=')) {
+            let value = value.trim().trim_matches('"').to_owned();
+            all.push(Remote { name, key: key.trim().to_ascii_lowercase(), value });
+        }
+    }
+    Ok(all)
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.

@@ -185,9 +185,9 @@ pub struct Swept {
 /// task is told of: then nobody knows of it any more.
 ///
 /// # Errors
-/// What the system refuses; the rest is left for the next time.
-pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>) -> Result<Swept> {
-    let (mut swept, mut failed) = (Swept::default(), None);
+/// What the system refuses first; what was done is in `swept`, and what is left is for the next time.
+pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>, swept: &mut Swept) -> Result<()> {
+    let mut failed = None;
     // What cannot be removed keeps nothing else.
     let mut counted = |removed: Result<bool>| {
         usize::from(removed.unwrap_or_else(|error| {
@@ -231,7 +231,7 @@ pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>) -> Result<Swept
     let needed: Vec<Remote> =
         list(layout)?.into_iter().filter_map(|(_, found)| Some(found.ok()?.repo)).collect();
     swept.mirrors = mirror::sweep(layout, &needed)?;
-    failed.map_or(Ok(swept), Err)
+    failed.map_or(Ok(()), Err)
 }
 
 /// Whose workspace it was that is called so by now.

@@ -134,7 +134,7 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
         desk(&bench, |desk| {
             let removed = desk.remove_workspace(&task("t1"), false);
             assert!(matches!(removed, Err(Error::InUse(_))), "{removed:?}");
-            assert!(desk.sweep_workspaces().expect("swept").1.is_empty());
+            assert!(desk.sweep_workspaces().expect("swept").gone.is_empty());
         });
         assert!(workspace::find(&bench.layout, &task("t1")).expect("looked").is_some());
     };
@@ -145,7 +145,7 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
     fs::write(bench.layout.dispatch(&task("t1")), "{}").expect("written");
     is_kept();
     fs::remove_file(bench.layout.dispatch(&task("t1"))).expect("gone");
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn fm_workspace_remove_kill_that_it_went_is_told_once_and_not_where_there_is_ano
             desk(&bench, |desk| desk.create_workspace(&task("t1"), None).expect("made again"));
         }
         for swept in [1, 0] {
-            assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").0.workspaces), swept);
+            assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").swept.workspaces), swept);
             assert_eq!(facts(&bench, "workspace.removed"), told, "{is_another}");
         }
     }
@@ -184,7 +184,7 @@ fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
             desk(&bench, |desk| {
                 let removed = desk.remove_workspace(&task("t1"), false);
                 assert!(matches!(removed, Err(Error::NotLanded(..))), "{put:?}: {removed:?}");
-                assert!(desk.sweep_workspaces().expect("swept").1.is_empty(), "{put:?}");
+                assert!(desk.sweep_workspaces().expect("swept").gone.is_empty(), "{put:?}");
             });
         };
         is_kept();
@@ -195,7 +195,11 @@ fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
             is_kept();
             git(&clone, &["branch", "-q", "-D", "idea"]);
         }
-        assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")], "{put:?}");
+        assert_eq!(
+            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone),
+            [task("t1")],
+            "{put:?}"
+        );
     }
 }
 
@@ -239,7 +243,7 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
     assert!(!has_landed(), "a linked checkout has more");
     git(&clone, &["worktree", "remove", beside.to_str().expect("text")]);
     assert!(has_landed());
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
 }
 
 #[test]
@@ -272,8 +276,9 @@ fn i9_a_workspace_that_cannot_be_removed_keeps_no_other() {
     fs::remove_file(bench.layout.workspace(&task("t1")).join(".throwaway")).expect("gone");
     let new = bench.layout.workspaces().join(".new-t3-1");
     drop(netsky_disk::throwaway::create_held(&new).expect("made"));
-    for _ in 0..2 {
-        assert!(desk(&bench, |desk| desk.sweep_workspaces()).is_err());
+    for is_named in [true, false] {
+        let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("the others are"));
+        assert!(swept.failed.is_some() && swept.kept.is_empty() != is_named, "{swept:?}");
         assert!(!bench.layout.workspace(&task("t2")).exists() && !new.exists());
     }
 }
@@ -339,7 +344,7 @@ fn i9_the_workspace_of_work_that_the_owner_brought_to_main_may_go() {
         assert!(matches!(kept, Err(Error::NotLanded(..))), "{by_hand:?}: {more} has not");
         git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
         assert_eq!(
-            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1),
+            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone),
             [task("t1")],
             "{by_hand:?}"
         );
@@ -370,7 +375,7 @@ fn t19_i9_a_landing_that_does_not_come_to_be_takes_no_earlier_ones_place() {
         git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
         board.act(&task("t1"), Event::Closed { how: How::Done, why: None }).expect("closed");
         assert_eq!(
-            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1),
+            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone),
             [task("t1")],
             "{is_killed}"
         );
@@ -393,7 +398,7 @@ fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
         let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
         commit(&folder.path().join(gone.expect("it is going")).join("repo"), "e", "more\n", "second");
         let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
-        assert_eq!((swept.0.workspaces, facts(&bench, "workspace.removed")), (0, 0), "somebody is at it");
+        assert_eq!((swept.swept.workspaces, facts(&bench, "workspace.removed")), (0, 0), "somebody is at it");
     });
     let more = head(&bench.layout.workspace(&task("t1")).join("repo"), "HEAD");
     assert_eq!(

@@ -82,6 +82,11 @@ const OWN: &[(&str, &str)] = &[
         "git init -q --bare a; git clone -q $UP b; c b own; git -C b remote add a ../a; git -C b push -q a HEAD",
         "build/b/.git",
     ),
+    (
+        "git init -q --bare a; git clone -q $UP b; c b own; git -C b remote add a ../a; git -C b push -q a HEAD; \
+         sed -i 's/url = /url=/' b/.git/config",
+        "build/b/.git",
+    ),
     // Wherever it is.
     ("git init -q d; c d own; mv d/.git store; ln -s ../store d/.git", "build/store"),
     ("git init -q --separate-git-dir=sep d; c d own", "build/sep"),
@@ -95,7 +100,9 @@ const OWN: &[(&str, &str)] = &[
         "git init -q d; c d own; mkdir -p ../.git/worktrees/x/modules; mv d/.git ../.git/worktrees/x/modules/lib",
         ".git/worktrees/x/modules/lib",
     ),
-    ("git init -q ../../lib; c ../../lib own", "lib/.git"),
+    ("git init -q ../../lib; c ../../lib own", "../lib/.git"),
+    ("git clone -q --bare $UP x; git -C x worktree add -q -b f ../wt; c wt own", "build/x"),
+    ("git clone -q --bare $UP x; git -C x worktree add -q --detach ../wt; c wt own", "build/x"),
 ];
 
 /// What keeps nothing.
@@ -151,9 +158,10 @@ fn i9_what_an_agent_committed_in_a_repository_within_a_workspace_keeps_it() {
     bench.workspace("t2");
     for (lines, name) in OWN {
         script(&bench, &clone, &clone.join("build"), lines);
-        let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").2);
+        let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").kept);
+        let path = clone.join(name).display().to_string().replace("repo/../", "");
         let why = format!(
-            "it has what has not landed: {name} has commits of its own: move it away once they are elsewhere"
+            "it has what has not landed: {path} has commits that are seen nowhere else: push them, or move it out of the workspace"
         );
         assert_eq!(kept, [(task("t1"), why)], "{lines}");
         for made in ["build", ".git/modules", ".git/worktrees", "../lib"] {
@@ -175,7 +183,26 @@ fn i9_what_a_build_brought_into_a_workspace_does_not_keep_it() {
     }
     // As a remover that died at the very beginning leaves it.
     fs::write(clone.join("../.taken"), "").expect("written");
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+}
+
+#[test]
+fn i9_what_its_origin_has_counts_as_long_as_that_is_the_repository() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = landed_with_another(&bench);
+    script(&bench, &clone, &clone, "git checkout -q -b feat; c . own; git checkout -q task/t1");
+    let own = git(&clone, &["rev-parse", "feat"]);
+    let elsewhere = "git init -q --bare build/x; git config --unset-all remote.origin.pushurl; \
+        git config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; \
+        git remote set-url origin $CLONE/build/x; git push -q origin feat";
+    script(&bench, &clone, &clone, elsewhere);
+    assert_eq!(git(&clone, &["rev-parse", "origin/feat"]), own);
+    let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").kept);
+    let why = format!("it has what has not landed: refs/heads/feat is at {own}");
+    assert_eq!(kept, [(task("t1"), why)]);
+    script(&bench, &clone, &clone, "git remote set-url origin $OWNERS; git push -q origin feat");
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::Output;
 
 use netsky_disk::sweep;
-use netsky_work::workspace::{self, gc};
+use netsky_work::workspace;
 
-use crate::support::{Bench, HELPER, Kept, commit, git, task};
+use crate::support::{Bench, HELPER, Kept, commit, git, swept, task};
 
 /// Every named step of a harvest.
 const STEPS: &[&str] = &[
@@ -245,7 +245,7 @@ fn created(point: &str, nth: usize) -> bool {
     };
     assert_eq!(git(&folder, &["status", "--porcelain", "--branch"]), "## task/t1", "{fault}: whole");
     git(&folder, &["fsck", "--strict"]);
-    gc(&bench.layout, &|_| Ok(())).expect("swept");
+    swept(&bench.layout);
     let names =
         netsky_disk::fs::Dir::open(bench.layout.workspaces()).expect("there").names().expect("listed");
     assert_eq!(names, [".removals", "t1"], "{fault}: nothing else is left");

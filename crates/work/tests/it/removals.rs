@@ -50,10 +50,19 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
         let there = workspace::find(&bench.layout, &task("t1")).expect("it reads").expect("there");
         assert_eq!(git(&there.folder(&bench.layout), &["branch", "--show-current"]), "task/t1");
         assert_eq!(git(&bench.repo, &["log", "--format=%s", "-1"]), if is_more { "second" } else { "first" });
-        assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").1), [task("t1")]);
+        assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
         assert_eq!(facts(&bench, "workspace.removed"), 1);
         bench.assert_whole();
     }
+}
+
+#[test]
+fn i9_fm_workspace_remove_eio_it_has_its_name_and_its_repository_again() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let said = remover(&bench, "work.workspace.taken=error").output().expect("it runs");
+    assert_eq!(said.status.code(), Some(1), "{said:?}");
+    assert!(bench.layout.workspace(&task("t1")).join("repo/.git").is_dir());
 }
 
 #[test]
@@ -92,7 +101,7 @@ fn i9_what_an_agent_makes_where_its_repository_was_is_beside_it_then() {
     commit(&clone, "e", "more\n", "second");
     desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
     let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
-    assert!(swept.1.is_empty() && swept.2[0].1.contains("/.git has commits of its own"), "{swept:?}");
+    assert!(swept.gone.is_empty() && swept.kept[0].1.contains("/.git has commits that"), "{swept:?}");
     let there = bench.layout.workspace(&task("t1")).join("repo");
     assert_eq!(git(&there, &["branch", "--show-current"]), "task/t1");
 }
@@ -124,7 +133,7 @@ fn i9_fm_workspace_remove_kill_once_it_is_gone_nobody_commits_there() {
     for args in [&["add", "e"][..], &["commit", "-q", "--allow-empty", "-m", "second"]] {
         assert!(!command(&clone).args(args).output().expect("git runs").status.success(), "{args:?}");
     }
-    desk(&bench, |desk| assert_eq!(desk.sweep_workspaces().expect("swept").0.workspaces, 1));
+    desk(&bench, |desk| assert_eq!(desk.sweep_workspaces().expect("swept").swept.workspaces, 1));
     assert_eq!(facts(&bench, "workspace.removed"), 1);
 }
 
@@ -140,7 +149,7 @@ fn t19_while_one_is_deleted_others_are_made_and_a_sweep_does_it_too() {
             assert_eq!(removals.is_some(), is_deleted, "{point}: nobody waits for it");
             drop(removals);
             desk(&bench, |desk| {
-                assert_eq!(desk.sweep_workspaces().expect("swept").0.workspaces, usize::from(is_deleted));
+                assert_eq!(desk.sweep_workspaces().expect("swept").swept.workspaces, usize::from(is_deleted));
                 if is_deleted {
                     desk.create_workspace(&task("t2"), None).expect("made");
                 }

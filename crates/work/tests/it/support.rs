@@ -10,7 +10,7 @@ use netsky_model::id::TaskId;
 use netsky_work::gate::{self, Gate};
 use netsky_work::git::{Git, RefName, Remote, Sha};
 use netsky_work::harvest::{Job, Landed, Mode, Outcome, harvest};
-use netsky_work::workspace::{SHARE_FROM, Wish, create};
+use netsky_work::workspace::{SHARE_FROM, Swept, Wish, create, gc};
 
 /// The process of ours that a test starts.
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_work-under-test");
@@ -221,4 +221,11 @@ pub(crate) fn landed(outcome: Outcome) -> Landed {
         Outcome::Landed(landed) => landed,
         other => panic!("it did not land: {other:?}"),
     }
+}
+
+/// What a sweep of workspaces takes away.
+pub(crate) fn swept(layout: &Layout) -> Swept {
+    let mut swept = Swept::default();
+    gc(layout, &|_| Ok(()), &mut swept).expect("swept");
+    swept
 }

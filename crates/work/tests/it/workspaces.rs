@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use netsky_work::Error;
 use netsky_work::git::{Git, Identity, RefName};
 use netsky_work::harvest::Outcome;
-use netsky_work::workspace::{Over, Removed, SHARE_FROM, Wish, bytes, create, find, gc, list, remove};
+use netsky_work::workspace::{Over, Removed, SHARE_FROM, Wish, bytes, create, find, list, remove};
 
-use crate::support::{Bench, commit, git, head, landed, main_branch, task};
+use crate::support::{Bench, commit, git, head, landed, main_branch, swept, task};
 
 #[test]
 fn a_workspace_is_a_clone_of_its_own_on_its_own_branch() {
@@ -180,10 +180,10 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
         remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(())).expect("removed"),
         Removed::Gone
     );
-    let swept = gc(&bench.layout, &|_| Ok(())).expect("swept");
-    assert_eq!((swept.workspaces, swept.scratch, swept.mirrors), (0, 0, 1));
+    let came = swept(&bench.layout);
+    assert_eq!((came.workspaces, came.scratch, came.mirrors), (0, 0, 1));
     bench.workspace("t2");
-    assert_eq!(gc(&bench.layout, &|_| Ok(())).expect("swept").mirrors, 0, "one that is needed stays");
+    assert_eq!(swept(&bench.layout).mirrors, 0, "one that is needed stays");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn fm_workspace_kill_before_anything_marks_what_is_made_it_is_swept_all_the_same
             None => {}
         }
     }
-    assert_eq!(gc(&bench.layout, &|_| Ok(())).expect("swept").workspaces, 3);
-    assert_eq!(gc(&bench.layout, &|_| Ok(())).expect("swept").workspaces, 0, "once");
+    assert_eq!(swept(&bench.layout).workspaces, 3);
+    assert_eq!(swept(&bench.layout).workspaces, 0, "once");
     assert!(clone.exists(), "what is finished stays");
 }

@@ -333,7 +333,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what the owner has on main keeps no workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("at.parse().is_ok_and(|at| is_kept(&at))", "at.is_empty()"),
+        ("at.parse().is_ok_and(|at| elsewhere.has(&at))", "at.is_empty()"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -357,7 +357,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a workspace that cannot be removed keeps no other",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        ("failed = Some(error)", "return Err(error)"),
+        ("failed.get_or_insert(error);\n                }", "return Err(error);\n                }"),
         "desk::i9_a_workspace_that_cannot_be_removed_keeps_no_other",
     ),
     of_work(
@@ -381,7 +381,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what has landed of a branch keeps no workspace",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        ("landing.sources.contains(sha)", "landing.sources.contains(&landing.tip)"),
+        ("landing.sources.contains(commit)", "landing.sources.contains(&self.landing.tip)"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_verbs(

@@ -1,5 +1,6 @@
 //! `netsky workspace gc`: what nobody needs any more.
 
+use netsky_work::landing::Sweep;
 use serde_json::json;
 
 use super::{A_WORKSPACE, at_desk};
@@ -14,21 +15,28 @@ pub(crate) struct Args {}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        let (swept, landed, kept) = at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces()?))?;
+        let Sweep { swept, gone, kept, failed } =
+            at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces()?))?;
+        let failed = || failed.map_or(Ok(()), |error| Err(error.into()));
         if cx.json {
             return output::json(&json!({
-                "removed": landed, "kept": kept, "unfinished": swept.workspaces, "scratch": swept.scratch, "mirrors": swept.mirrors,
-            }));
+                "removed": gone, "kept": kept, "unfinished": swept.workspaces, "scratch": swept.scratch, "mirrors": swept.mirrors,
+            }))
+            .and_then(|()| failed());
         }
         for (task, why) in &kept {
             output::say(&format!("the workspace of task {task} stays: {why}"))?;
         }
+        if !kept.is_empty() {
+            output::say("`netsky workspace remove TASK --force` drops one with all that is in it")?;
+        }
         output::say(&format!(
             "removed {} workspaces that have landed, {} that nobody finished, {} scratch repositories, {} mirrors",
-            landed.len(),
+            gone.len(),
             swept.workspaces,
             swept.scratch,
             swept.mirrors
-        ))
+        ))?;
+        failed()
     }
 }

@@ -3,6 +3,7 @@
 use netsky_model::task::{Event, How};
 
 use super::{Bench, commit, git, id, repository};
+use crate::screen::netsky;
 
 #[test]
 fn a_workspace_is_a_fresh_clone_on_its_own_branch_and_its_agent_is_known() {
@@ -58,7 +59,7 @@ fn i9_a_workspace_goes_when_it_has_landed_or_by_force() {
     let clone = bench.workspace("3");
     bench.run(&["workspace", "remove", "3"]).fails(
         4,
-        "the workspace of task 3 has what has not landed: its branch; `netsky task harvest 3` lands its branch, `netsky workspace remove 3 --force` drops all of it",
+        "the workspace of task 3 has what has not landed: its branch; `netsky task harvest 3` lands its branch (of a closed task behind `netsky task reopen 3`), `netsky workspace remove 3 --force` drops all of it",
     );
     commit(&clone, "d", "new\n");
     bench.run(&["task", "harvest", "3"]).works();
@@ -160,4 +161,25 @@ fn several_repositories_each_with_its_own_branch_and_gate() {
     let trunk = git(&other, &["rev-parse", "trunk"]);
     assert!(out.starts_with(&format!("harvested task 2 sha={trunk} into trunk gate=")), "{out}");
     assert!(!out.contains("gate=none"), "{out}");
+}
+
+#[test]
+fn a25_i9_a_home_that_was_moved_knows_what_has_landed_and_what_keeps_a_workspace() {
+    let bench = Bench::new();
+    let clone = bench.workspace("3");
+    commit(&clone, "d", "new\n");
+    bench.run(&["task", "harvest", "3"]).works();
+    let store = clone.with_file_name("store");
+    let dir = format!("--separate-git-dir={}", store.display());
+    git(&clone, &["init", "-q", "--template=", &dir, "inner"]);
+    commit(&clone.join("inner"), "own", "own\n");
+    let moved = bench.home.copy();
+    std::fs::remove_dir_all(bench.home.path()).expect("ours");
+    netsky(&moved, &["home", "adopt"]).works();
+    let told = netsky(&moved, &["workspace", "gc"]).works().to_owned();
+    assert!(told.contains("store has commits that are seen nowhere else"), "{told}");
+    assert!(told.contains("`netsky workspace remove TASK --force` drops one"), "{told}");
+    std::fs::remove_dir_all(moved.path().join("workspaces/3/store")).expect("there");
+    let told = netsky(&moved, &["workspace", "gc"]).works().to_owned();
+    assert!(told.starts_with("removed 1 workspaces that have landed"), "{told}");
 }
