@@ -1,5 +1,6 @@
 //! One repository, and what is asked of it. It is always named in full: nothing is looked for in the folders above.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -99,7 +100,7 @@ impl Repo {
 
     /// Whether it has by any name all commits that are before `own` and not before `theirs`. Of another repository, where their
     /// objects may be, nothing else is read.
-    pub(crate) fn has_all(&self, other: &Path, own: &[Sha], theirs: &[Sha]) -> Result<bool> {
+    pub(crate) fn has_all(&self, other: &Path, own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> Result<bool> {
         // In quotes a colon ends no path.
         let objects = other.join("objects");
         let objects = format!("\"{}\"", text(&objects)?.replace('\\', r"\\").replace('"', "\\\""));

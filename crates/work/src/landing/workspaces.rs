@@ -1,5 +1,6 @@
 //! A task's workspace made, looked at and removed, and the record of it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use netsky_disk::state;
@@ -283,8 +284,9 @@ impl Elsewhere for There {
         *commit == self.landing.tip || self.landing.sources.contains(commit) || is_theirs()
     }
 
-    fn has_all(&self, repo: &Path, own: &[Sha], theirs: &[Sha]) -> bool {
-        let theirs = [theirs, std::slice::from_ref(&self.landing.tip)].concat();
+    fn has_all(&self, repo: &Path, own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool {
+        let landed = self.landing.sources.iter().chain([&self.landing.tip]);
+        let theirs = theirs.iter().chain(landed).cloned().collect();
         self.repo.as_ref().is_ok_and(|owners| owners.has_all(repo, own, &theirs).unwrap_or(false))
     }
 }

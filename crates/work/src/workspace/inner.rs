@@ -5,6 +5,7 @@
 //! be seen, it is its agent's. Their names are read from files; git reads their objects alone, in the owner's repository. A bare one that
 //! is not called `.git` is not looked for: projects have such among their files.
 
+use std::collections::BTreeSet;
 use std::fs::{FileType, read_dir};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -109,8 +110,11 @@ impl Look<'_> {
     /// Where a path leads that was written in the workspace when it was where it is not now: it goes, or its home was moved.
     fn real(&self, path: &Path) -> Option<PathBuf> {
         let name = Path::new(self.was.parent()?.file_name()?).join(self.was.file_name()?);
-        let rest =
-            path.ancestors().find(|above| above.ends_with(&name)).map(|above| path.strip_prefix(above));
+        let rest = path
+            .ancestors()
+            .filter(|above| above.ends_with(&name))
+            .last()
+            .map(|above| path.strip_prefix(above));
         let now = rest.and_then(|rest| self.at.join(rest.ok()?).canonicalize().ok());
         now.or_else(|| path.canonicalize().ok())
     }
@@ -119,28 +123,25 @@ impl Look<'_> {
     fn is_brought(&self, git: &Path, hops: u8) -> Result<bool> {
         let names = refs(git)?;
         let brought = self.brought(git, &names, hops)?;
-        let mut own = Vec::new();
-        for at in names.values() {
-            let Ok(at) = at.parse::<Sha>() else { return Ok(false) };
-            if !brought.contains(&at) && !own.contains(&at) && !self.elsewhere.has(&at) {
-                own.push(at);
-            }
-        }
+        let all: std::result::Result<BTreeSet<Sha>, _> = names.values().map(|at| at.parse()).collect();
+        // What is no commit's name is nobody's to read.
+        let Ok(all) = all else { return Ok(false) };
+        let own = &all - &brought;
         Ok(own.is_empty() || self.elsewhere.has_all(git, &own, &brought))
     }
 
     /// What it has from elsewhere: what its remotes have, where all of these are there, and what was cloned and fetched last.
-    fn brought(&self, git: &Path, names: &Names, hops: u8) -> Result<Vec<Sha>> {
+    fn brought(&self, git: &Path, names: &Names, hops: u8) -> Result<BTreeSet<Sha>> {
         let text = |name: &str| {
             let bytes = bytes_of(&git.join(name), MOST)?.unwrap_or_default();
             Ok::<_, crate::Error>(String::from_utf8_lossy(&bytes).into_owned())
         };
         let is_elsewhere = |from: &str| self.is_elsewhere(git, from, hops);
         let (remotes, log, fetched) = (remotes(git)?, text("logs/HEAD")?, text("FETCH_HEAD")?);
-        let mut found = Vec::new();
+        let mut found = BTreeSet::new();
         for (who, from) in log.lines().filter_map(|line| line.split_once("\tclone: from ")) {
             if !is_elsewhere(from) {
-                return Ok(Vec::new());
+                return Ok(BTreeSet::new());
             }
             found.extend(who.split(' ').nth(1).and_then(|new| new.parse().ok()));
         }

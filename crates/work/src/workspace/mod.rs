@@ -13,6 +13,7 @@ mod mirror;
 mod names;
 mod remove;
 
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,7 @@ pub trait Elsewhere {
     fn has(&self, commit: &Sha) -> bool;
 
     /// Whether all is that is before `own` and not before `theirs`, of a repository in a folder.
-    fn has_all(&self, repo: &Path, own: &[Sha], theirs: &[Sha]) -> bool;
+    fn has_all(&self, repo: &Path, own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool;
 }
 
 /// Of single commits.
@@ -80,7 +81,7 @@ impl<F: Fn(&Sha) -> bool> Elsewhere for F {
         self(commit)
     }
 
-    fn has_all(&self, _: &Path, own: &[Sha], _: &[Sha]) -> bool {
+    fn has_all(&self, _: &Path, own: &BTreeSet<Sha>, _: &BTreeSet<Sha>) -> bool {
         own.iter().all(self)
     }
 }

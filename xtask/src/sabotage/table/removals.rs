@@ -330,8 +330,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9",
         "crates/work/src/workspace/inner.rs",
         (
-            "if !is_elsewhere(from) {\n                return Ok(Vec::new());",
-            "if from.is_empty() {\n                return Ok(Vec::new());",
+            "if !is_elsewhere(from) {\n                return Ok(BTreeSet::new());",
+            "if from.is_empty() {\n                return Ok(BTreeSet::new());",
         ),
         "inner::i9_what_an_agent_committed_in_a_repository_within_a_workspace_keeps_it",
     ),
