@@ -98,16 +98,20 @@ impl Repo {
         self.tell(args, input)?.well(args[0])
     }
 
-    /// Whether it has by any name all commits that are before `own` and not before `theirs`. Of another repository, where their
-    /// objects may be, nothing else is read.
-    pub(crate) fn has_all(&self, other: &Path, own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> Result<bool> {
-        // In quotes a colon ends no path.
-        let objects = other.join("objects");
-        let objects = format!("\"{}\"", text(&objects)?.replace('\\', r"\\").replace('"', "\\\""));
+    /// Whether it has by any name all commits that are before `own` and not before `theirs`. Their objects may be in these folders of
+    /// others, of which no other word is believed.
+    pub(crate) fn has_all(
+        &self,
+        objects: &[PathBuf],
+        own: &BTreeSet<Sha>,
+        theirs: &BTreeSet<Sha>,
+    ) -> Result<bool> {
+        let objects = borrowed(objects)?;
         let ask = |args: &[&str], asked: &str| {
             let front = vec![format!("--git-dir={}", text(&self.dir)?)];
+            let settings = &["core.commitGraph=false", "core.multiPackIndex=false"];
             let set = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.as_str())];
-            let (settings, input, reach, limit) = (self.settings, asked.as_bytes(), Reach::Files, SHORT);
+            let (input, reach, limit) = (asked.as_bytes(), Reach::Files, SHORT);
             self.git.run(&Run { settings, front, args, input, reach, limit, set: &set })
         };
         // Of what is not there nothing can be before it.
@@ -181,9 +185,7 @@ impl Repo {
         let place = self.place();
         throwaway::create_at(&place)?;
         let (to, input) = (place.join("pack"), format!("{new}\n^{old}\n"));
-        // Quoted, for it may have what separates one path from the next.
-        let theirs = text(&from.objects())?.replace('\\', r"\\").replace('"', "\\\"");
-        let theirs = format!("\"{theirs}\"");
+        let theirs = borrowed(&[from.objects()])?;
         let run = Run {
             settings: self.settings,
             front: vec![format!("--git-dir={}", text(&self.dir)?)],
@@ -335,6 +337,13 @@ impl Repo {
     fn folder(&self, which: &str) -> Result<PathBuf> {
         real(Path::new(&self.ask(&["rev-parse", "--path-format=absolute", which], &[])?))
     }
+}
+
+/// Folders of objects as git is told of them: quoted, for a path may have what separates it from the next.
+fn borrowed(objects: &[PathBuf]) -> Result<String> {
+    let quoted =
+        |path: &PathBuf| Ok(format!("\"{}\"", text(path)?.replace('\\', r"\\").replace('"', "\\\"")));
+    Ok(objects.iter().map(quoted).collect::<Result<Vec<_>>>()?.join(":"))
 }
 
 /// A path without links.

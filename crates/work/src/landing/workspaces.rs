@@ -1,7 +1,7 @@
 //! A task's workspace made, looked at and removed, and the record of it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::PathBuf;
 
 use netsky_disk::state;
 use netsky_model::id::{AgentId, TaskId};
@@ -218,7 +218,7 @@ impl Desk<'_> {
     /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed.
     ///
     /// # Errors
-    /// Somebody else removes one, or the workspaces cannot be listed; nothing more is done then.
+    /// The workspaces cannot be listed.
     pub fn sweep_workspaces(&self) -> Result<Sweep> {
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         let mut failed = workspace::give_all_back(self.layout).err();
@@ -233,10 +233,15 @@ impl Desk<'_> {
                 // It is worked in, or was removed.
                 Err(Error::InUse(_) | Error::NoWorkspace(_)) => {}
                 // It keeps all of them.
-                Err(error @ Error::Removing { .. }) => return Err(error),
+                Err(error @ Error::Removing { .. }) => {
+                    failed.get_or_insert(error);
+                    break;
+                }
                 // The others go all the same.
-                Err(error @ (Error::Disk(_) | Error::Record(_))) if self.is_whole(&id) => {
-                    kept.push((id, error.to_string()));
+                Err(error @ (Error::Disk(_) | Error::Record(_))) => {
+                    if workspace::find(self.layout, &id).is_ok_and(|there| there.is_some()) {
+                        kept.push((id, error.to_string()));
+                    }
                     failed.get_or_insert(error);
                 }
                 Err(Error::NotLanded(_, what)) => {
@@ -248,11 +253,6 @@ impl Desk<'_> {
         let mut swept = Swept::default();
         let rest = workspace::gc(self.layout, &|id| self.tell_removed(id), &mut swept);
         Ok(Sweep { swept, gone, kept, failed: failed.or(rest.err()) })
-    }
-
-    /// Whether a workspace says what it is.
-    fn is_whole(&self, id: &TaskId) -> bool {
-        workspace::find(self.layout, id).is_ok()
     }
 
     /// That a workspace is gone whose remover died, unless it was told, or there is another by now.
@@ -284,9 +284,9 @@ impl Elsewhere for There {
         *commit == self.landing.tip || self.landing.sources.contains(commit) || is_theirs()
     }
 
-    fn has_all(&self, repo: &Path, own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool {
+    fn has_all(&self, objects: &[PathBuf], own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool {
         let landed = self.landing.sources.iter().chain([&self.landing.tip]);
         let theirs = theirs.iter().chain(landed).cloned().collect();
-        self.repo.as_ref().is_ok_and(|owners| owners.has_all(repo, own, &theirs).unwrap_or(false))
+        self.repo.as_ref().is_ok_and(|owners| owners.has_all(objects, own, &theirs).unwrap_or(false))
     }
 }

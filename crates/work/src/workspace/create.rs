@@ -7,7 +7,7 @@ use netsky_model::id::TaskId;
 
 use super::mirror::{self, Mirror};
 use super::remove::{removals, restore};
-use super::{KNOWN, REPO, Workspace, find};
+use super::{KNOWN, NO_PUSH, REPO, Workspace, find};
 use crate::git::{Git, Identity, RefName, Remote, Repo};
 use crate::{Error, Result};
 
@@ -119,7 +119,8 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
     }
     // From its `.git`: it is changed where somebody else goes on with the task, and git is never run in there again.
     let author = format!("--config=include.path=../../{AUTHOR}");
-    options.extend(["--config=remote.origin.pushurl=/dev/null", &author]);
+    let no_push = format!("--config=remote.origin.pushurl={NO_PUSH}");
+    options.extend([&*no_push, &author]);
     // All of it is synced at once when it is whole.
     crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &["core.fsync=none"])?;
     // A template would bring hooks too; this one folder of it is written to by hand (`exclude`).

@@ -35,6 +35,8 @@ pub use remove::{Over, Removed, Swept, gc, give_all_back, give_back, remove};
 const KNOWN: &str = "workspace.json";
 /// The clone.
 const REPO: &str = "repo";
+/// Where its `origin` is pushed to: nowhere.
+const NO_PUSH: &str = "/dev/null";
 
 /// A task's clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,19 +73,8 @@ pub trait Elsewhere {
     /// Whether a commit is.
     fn has(&self, commit: &Sha) -> bool;
 
-    /// Whether all is that is before `own` and not before `theirs`, of a repository in a folder.
-    fn has_all(&self, repo: &Path, own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool;
-}
-
-/// Of single commits.
-impl<F: Fn(&Sha) -> bool> Elsewhere for F {
-    fn has(&self, commit: &Sha) -> bool {
-        self(commit)
-    }
-
-    fn has_all(&self, _: &Path, own: &BTreeSet<Sha>, _: &BTreeSet<Sha>) -> bool {
-        own.iter().all(self)
-    }
+    /// Whether all commits are that are before `own` and not before `theirs`; their objects are in these folders.
+    fn has_all(&self, objects: &[PathBuf], own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool;
 }
 
 /// Bytes on the disk.

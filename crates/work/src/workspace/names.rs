@@ -1,12 +1,13 @@
 //! What a workspace's clone has names of, read from its files: no git runs in it. And how it loses its repository while it goes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::{ReadError, copy, random, state};
 
-use super::{Elsewhere, KNOWN, REPO, Workspace, each_below, inner};
+use super::{Elsewhere, KNOWN, NO_PUSH, REPO, Workspace, each_below, inner};
 use crate::git::{Sha, plain_line};
 use crate::{Error, Result};
 
@@ -30,7 +31,12 @@ const NOWHERE: &[u8] = b"gitdir: /nowhere/netsky/removes/this\n";
 /// Where the names of a workspace's clone are.
 pub(super) fn git_of(at: &Path) -> PathBuf {
     let taken = at.join(TAKEN);
-    if is_real_folder(&taken) { taken } else { at.join(REPO).join(GIT) }
+    if is_going(at) && is_real_folder(&taken) { taken } else { at.join(REPO).join(GIT) }
+}
+
+/// Whether a workspace has lost its name. While it has that, what is called [`TAKEN`] is its agent's.
+fn is_going(at: &Path) -> bool {
+    at.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 /// Takes its repository from a clone: from then on nobody commits there, nor in one that is above it.
@@ -81,6 +87,12 @@ pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
     let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
         return Some("it does not say what it is".to_owned());
     };
+    if !is_going(at) && is_real_folder(at.join(TAKEN)) {
+        return Some(format!(
+            "{} is in the way: move it out of the workspace",
+            plain_line(&at.join(TAKEN).to_string_lossy())
+        ));
+    }
     let git = git_of(at);
     // Names that are kept otherwise than in files are not seen.
     if tip_of(&git, &known).is_none() {
@@ -88,20 +100,19 @@ pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
     }
     let Ok(all) = refs(&git) else { return Some("its refs do not read".to_owned()) };
     // Whatever else its agent has made of it says nothing of what is there.
-    let is_true = |remote: &Remote| {
-        remote.name != "origin" || remote.key != "url" || remote.value == known.repo.as_str()
-    };
-    let is_origin = remotes(&git).is_ok_and(|remotes| remotes.iter().all(is_true));
+    let is_it = |to: &String| to == known.repo.as_str() || to == NO_PUSH;
+    let is_origin =
+        remotes(&git).is_ok_and(|remotes| remotes.all.get("origin").is_some_and(|to| to.iter().all(is_it)));
     let origin = all.iter().filter(|(name, _)| is_origin && name.starts_with(ORIGIN));
     let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
     let is_there = |at: &str| {
         at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| elsewhere.has(&at))
     };
     // What a search for a culprit goes through are commits of others, or of a branch.
-    let mut own = all.iter().filter(|(name, _)| !name.starts_with(b"refs/bisect/"));
+    let mut own = all.iter().filter(|(name, _)| !String::from_utf8_lossy(name).contains("refs/bisect/"));
     let Some((name, at)) = own.find(|(_, at)| !is_there(at)) else {
-        return inner::unkept(at, &known, elsewhere)
-            .unwrap_or_else(|_| Some("its files cannot be looked through".to_owned()));
+        let failed = |error: Error| Some(format!("its files cannot be looked through: {error}"));
+        return inner::unkept(at, &known, elsewhere).unwrap_or_else(failed);
     };
     // Nor is what stands there told, where it is none of a commit.
     let at = at.parse::<Sha>().map_or_else(|_| "no commit".to_owned(), |at| at.to_string());
@@ -116,20 +127,32 @@ pub(super) fn refs(git: &Path) -> Result<Names> {
     }
     let mut files = vec![git.join("HEAD")];
     let linked = git.join("worktrees");
-    each_below(&linked, |path, _| {
-        let is_head = path.ends_with("HEAD") && path.parent().and_then(Path::parent) == Some(&linked);
-        files.extend(is_head.then(|| path.to_owned()));
+    let is_ref =
+        |path: &Path, of: &Metadata| !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
+    each_below(&linked, |path, of| {
+        // `<name>/HEAD`, and what is of that checkout alone: `<name>/refs/…`
+        let mut rest = path.strip_prefix(&linked).into_iter().flatten().skip(1);
+        let is_its = match rest.next() {
+            Some(first) if first == "HEAD" => rest.next().is_none(),
+            Some(first) => first == "refs" && is_ref(path, of),
+            None => false,
+        };
+        files.extend(is_its.then(|| path.to_owned()));
     })?;
-    each_below(&git.join("refs"), |path, of| {
-        let is_ref = !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
-        files.extend(is_ref.then(|| path.to_owned()));
-    })?;
+    each_below(&git.join("refs"), |path, of| files.extend(is_ref(path, of).then(|| path.to_owned())))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let mut all: BTreeMap<Vec<u8>, Option<String>> = BTreeMap::new();
     for file in files {
         let Some(bytes) = bytes_of(&file, MOST_REF)? else { continue };
         let name = file.strip_prefix(git).unwrap_or(&file).as_os_str().as_encoded_bytes();
         all.insert(name.to_owned(), (!bytes.starts_with(b"ref: ")).then(|| text(&bytes)));
+    }
+    // Of stashes the newest alone has a name but in their log.
+    let stashes = bytes_of(&git.join("logs/refs/stash"), MOST)?.unwrap_or_default();
+    for (nth, line) in stashes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).rev().enumerate()
+    {
+        let at = line.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+        all.insert(format!("refs/stash@{{{nth}}}").into_bytes(), Some(text(at)));
     }
     // Behind the others: a git that packs them makes this file first, and only then removes those.
     let packed = bytes_of(&git.join("packed-refs"), MOST)?.unwrap_or_default();
@@ -163,26 +186,39 @@ pub(super) fn bytes_of(file: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// What a repository's settings say of one of its remotes.
-pub(super) struct Remote {
-    name: String,
-    pub(super) key: String,
-    pub(super) value: String,
+/// The remotes of a repository.
+#[derive(Default)]
+pub(super) struct Remotes {
+    /// Where each is fetched from and pushed to.
+    pub(super) all: BTreeMap<String, Vec<String>>,
+    /// Whether other files say more, or some address is another.
+    pub(super) may_differ: bool,
 }
 
-/// All that they say of them.
-pub(super) fn remotes(git: &Path) -> Result<Vec<Remote>> {
-    let config = bytes_of(&git.join("config"), MOST)?.unwrap_or_default();
-    let (mut of, mut all) = (None, Vec::new());
-    for line in String::from_utf8_lossy(&config).lines().map(str::trim) {
-        if line.starts_with('[') {
-            of = line.strip_prefix("[remote \"").and_then(|rest| Some(rest.split_once("\"]")?.0.to_owned()));
-        } else if let Some((name, (key, value))) = of.clone().zip(line.split_once('=')) {
-            let value = value.trim().trim_matches('"').to_owned();
-            all.push(Remote { name, key: key.trim().to_ascii_lowercase(), value });
+/// What its settings say of them.
+pub(super) fn remotes(git: &Path) -> Result<Remotes> {
+    let (mut found, mut last) = (Remotes::default(), None);
+    for file in ["config", "config.worktree"] {
+        let config = bytes_of(&git.join(file), MOST)?.unwrap_or_default();
+        for line in String::from_utf8_lossy(&config).lines() {
+            let mut line = line.trim();
+            if let Some((head, rest)) = line.strip_prefix('[').and_then(|line| line.split_once(']')) {
+                let (kind, name) = head.split_once(' ').unwrap_or((head, ""));
+                let kind = kind.to_ascii_lowercase();
+                found.may_differ |= ["include", "includeif", "url"].contains(&&*kind);
+                last = (kind == "remote").then(|| name.trim().trim_matches('"').to_owned());
+                line = rest;
+            }
+            let (key, value) = line.split_once('=').unwrap_or_default();
+            if let Some(last) = &last
+                && ["url", "pushurl"].contains(&&*key.trim().to_ascii_lowercase())
+            {
+                let value = value.trim().trim_matches('"').to_owned();
+                found.all.entry(last.clone()).or_default().push(value);
+            }
         }
     }
-    Ok(all)
+    Ok(found)
 }
 
 /// Where a workspace's branch is, read from its files: no git runs in it.

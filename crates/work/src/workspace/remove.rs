@@ -188,6 +188,16 @@ pub struct Swept {
 /// What the system refuses first; what was done is in `swept`, and what is left is for the next time.
 pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>, swept: &mut Swept) -> Result<()> {
     let mut failed = None;
+    let rest = gc_all(layout, tell, swept, &mut failed);
+    failed.map_or(rest, Err)
+}
+
+fn gc_all(
+    layout: &Layout,
+    tell: &dyn Fn(&TaskId) -> Result<()>,
+    swept: &mut Swept,
+    failed: &mut Option<Error>,
+) -> Result<()> {
     // What cannot be removed keeps nothing else.
     let mut counted = |removed: Result<bool>| {
         usize::from(removed.unwrap_or_else(|error| {
@@ -231,7 +241,7 @@ pub fn gc(layout: &Layout, tell: &dyn Fn(&TaskId) -> Result<()>, swept: &mut Swe
     let needed: Vec<Remote> =
         list(layout)?.into_iter().filter_map(|(_, found)| Some(found.ok()?.repo)).collect();
     swept.mirrors = mirror::sweep(layout, &needed)?;
-    failed.map_or(Ok(()), Err)
+    Ok(())
 }
 
 /// Whose workspace it was that is called so by now.

@@ -3,7 +3,8 @@
 //! `gate` · `harvest HOME REPO WORKSPACE TASK` · `land HOME TASK` · `remove HOME TASK TIP` · `create HOME REPO TASK`: prints
 //! what came of it, in the words of `Debug`.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use netsky_bus::Bus;
@@ -12,10 +13,10 @@ use netsky_model::id::Sender;
 use netsky_model::task::Actor;
 use netsky_model::witness::Nobody;
 use netsky_work::gate::{Command, Gate, serve};
-use netsky_work::git::{Git, RefName};
+use netsky_work::git::{Git, RefName, Sha};
 use netsky_work::harvest::{Job, Mode, harvest};
 use netsky_work::landing::Desk;
-use netsky_work::workspace::{Over, Wish, create, remove};
+use netsky_work::workspace::{Elsewhere, Over, Wish, create, remove};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -39,12 +40,11 @@ fn main() {
             said(desk.and_then(|desk| desk.sweep_workspaces()))
         }
         ["remove", home, task, tip] => {
-            let tip = tip.parse().expect("a commit");
-            let is_kept = |sha: &_| *sha == tip;
+            let landed = UpTo(tip.parse().expect("a commit"));
             said(remove(
                 &Layout::new(home),
                 &task.parse().expect("a task"),
-                Over::Landed(&is_kept, &|| false),
+                Over::Landed(&landed, &|| false),
                 &|_| Ok(()),
             ))
         }
@@ -98,5 +98,18 @@ fn said<T: std::fmt::Debug, E: std::fmt::Display>(came: Result<T, E>) -> i32 {
             eprintln!("{error}");
             1
         }
+    }
+}
+
+/// What has landed up to a commit, and nothing else is known of.
+struct UpTo(Sha);
+
+impl Elsewhere for UpTo {
+    fn has(&self, commit: &Sha) -> bool {
+        *commit == self.0
+    }
+
+    fn has_all(&self, _: &[PathBuf], _: &BTreeSet<Sha>, _: &BTreeSet<Sha>) -> bool {
+        false
     }
 }

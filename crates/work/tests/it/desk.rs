@@ -276,9 +276,9 @@ fn i9_a_workspace_that_cannot_be_removed_keeps_no_other() {
     fs::remove_file(bench.layout.workspace(&task("t1")).join(".throwaway")).expect("gone");
     let new = bench.layout.workspaces().join(".new-t3-1");
     drop(netsky_disk::throwaway::create_held(&new).expect("made"));
-    for is_named in [true, false] {
+    for _ in 0..2 {
         let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("the others are"));
-        assert!(swept.failed.is_some() && swept.kept.is_empty() != is_named, "{swept:?}");
+        assert!(swept.failed.is_some() && swept.kept.is_empty(), "{swept:?}");
         assert!(!bench.layout.workspace(&task("t2")).exists() && !new.exists());
     }
 }

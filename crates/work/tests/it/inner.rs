@@ -87,6 +87,47 @@ const OWN: &[(&str, &str)] = &[
          sed -i 's/url = /url=/' b/.git/config",
         "build/b/.git",
     ),
+    // Of another one that has it no more.
+    ("git clone -q $UP a; c a own; git clone -q a b; git -C a reset -q --hard HEAD~1", "build/b/.git"),
+    (
+        "c $CLONE own; git clone -q $CLONE d; git -C $CLONE reset -q --hard HEAD~1; git -C $CLONE reflog expire --expire=now --all",
+        "build/d/.git",
+    ),
+    // A remote that was never pushed to, or has other places too, or is none any more.
+    (
+        "git clone -q $UP d; git -C d remote add --mirror=push b https://example.org/x; c d own",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP b; git init -q --bare a; git -C b remote set-url --push origin ../a; c b own; git -C b push -q origin HEAD:x",
+        "build/b/.git",
+    ),
+    (
+        "git init -q --bare a; git clone -q $UP b; c b own; git -C b remote add a $PWD/a; git -C b push -q a HEAD; \
+         git -C b config --remove-section remote.a; rm -rf a",
+        "build/b/.git",
+    ),
+    (
+        "git clone -q $UP d; c d own; printf '[remote \"s\"]\n url=%s\n fetch=+refs/heads/*:refs/remotes/s/*\n' $PWD/d > d/.git/extra; \
+         git -C d config include.path extra; git -C d fetch -q s",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; c d own; printf '[remote \"s\"] url=%s\n fetch=+refs/heads/*:refs/remotes/s/*\n' $PWD/d >> d/.git/config; \
+         git -C d fetch -q s",
+        "build/d/.git",
+    ),
+    ("git clone -q $UP d; git -C d checkout -q v1; mkfifo d/.git/objects/info/commit-graph", "build/d/.git"),
+    // Names that are of one checkout, or of a log.
+    (
+        "git clone -q $UP d; git -C d worktree add -q --detach ../wt; git -C wt update-ref refs/worktree/k $(git -C d commit-tree -m own HEAD^{tree})",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; echo 1 > d/own; git -C d add own; git -C d stash -q; echo 2 > d/own; git -C d add own; git -C d stash -q; \
+         git -C d push -q origin stash@{0}:refs/heads/st",
+        "build/d/.git",
+    ),
     // Wherever it is.
     ("git init -q d; c d own; mv d/.git store; ln -s ../store d/.git", "build/store"),
     ("git init -q --separate-git-dir=sep d; c d own", "build/sep"),
@@ -103,6 +144,11 @@ const OWN: &[(&str, &str)] = &[
     ("git init -q ../../lib; c ../../lib own", "../lib/.git"),
     ("git clone -q --bare $UP x; git -C x worktree add -q -b f ../wt; c wt own", "build/x"),
     ("git clone -q --bare $UP x; git -C x worktree add -q --detach ../wt; c wt own", "build/x"),
+    ("git clone -q --mirror $UP x; git -C x worktree add -q -b f ../wt; c wt own; mv x y", "build/y"),
+    (
+        "git init -q d; c d own; mv d/.git store; echo 'gitdir: ../store' > d/file; ln -s file d/.git",
+        "build/store",
+    ),
 ];
 
 /// What keeps nothing.
@@ -122,7 +168,11 @@ const BROUGHT: &[&str] = &[
     "git init -q d; git -C d fetch -q $UP v1; git -C d checkout -q FETCH_HEAD",
     "git init -q d; git -C d pull -q $UP main",
     "git clone -q --bare $UP $UP.git; git init -q d; git -C d fetch -q $UP.git v1; git -C d checkout -q FETCH_HEAD",
-    "git clone -q --mirror $UP m.git; git clone -q m.git d; git -C d checkout -q v1",
+    "git clone -q $UP a; git clone -q a d; git -C d checkout -q v1",
+    "git clone -q $UP a; git clone -q -s $PWD/a d; git -C d checkout -q HEAD~1",
+    "git clone -q --bare $UP x; git -C x config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; git -C x fetch -q; \
+     git clone -q x d; git -C d checkout -q v1",
+    "git clone -q $UP d; git -C d sparse-checkout set x; git -C d checkout -q v1",
     "git clone -q $CLONE d",
     "git clone -q $UP 'a:\"b'; git -C 'a:\"b' checkout -q HEAD~1",
     "git clone -q $UP d; git -C d -c protocol.file.allow=always submodule --quiet add $UP sub; git -C d/sub checkout -q HEAD~1",
@@ -161,7 +211,7 @@ fn i9_what_an_agent_committed_in_a_repository_within_a_workspace_keeps_it() {
         let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").kept);
         let path = clone.join(name).display().to_string().replace("repo/../", "");
         let why = format!(
-            "it has what has not landed: {path} has commits that are seen nowhere else: push them, or move it out of the workspace"
+            "it has what has not landed: {path} has commits that are seen nowhere else: `git push` them to a remote of it, or move it out of the workspace"
         );
         assert_eq!(kept, [(task("t1"), why)], "{lines}");
         for made in ["build", ".git/modules", ".git/worktrees", "../lib"] {
@@ -181,7 +231,7 @@ fn i9_what_a_build_brought_into_a_workspace_does_not_keep_it() {
         let all = desk(&bench, |desk| desk.workspaces(Some(&task("t1"))).expect("looked at"));
         assert!(all[0].has_landed, "{lines}");
     }
-    // As a remover that died at the very beginning leaves it.
+    // As its agent makes it, or a remover that died at the very beginning leaves it.
     fs::write(clone.join("../.taken"), "").expect("written");
     assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
 }

@@ -14,7 +14,7 @@ use netsky_work::landing::Wish;
 use netsky_work::workspace::{self, Removed};
 
 use crate::desk::{bench, desk, draft, facts};
-use crate::support::{Bench, HELPER, command, commit, git, landed, meanwhile, task};
+use crate::support::{Bench, HELPER, command, commit, git, head, landed, meanwhile, task};
 
 /// A helper that removes the workspace of `t1`, whose work has landed by itself.
 fn remover(bench: &Bench, fault: &str) -> Command {
@@ -54,6 +54,26 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
         assert_eq!(facts(&bench, "workspace.removed"), 1);
         bench.assert_whole();
     }
+}
+
+#[test]
+fn i9_what_its_agent_calls_as_a_remover_does_is_not_taken_for_the_repository() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = bench.workspace("t1");
+    let taken = clone.with_file_name(".taken");
+    fs::create_dir(&taken).expect("made");
+    git(&taken, &["init", "-q", "--template="]);
+    commit(&clone, "d", "new\n", "first");
+    desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
+    let shown = desk(&bench, |desk| desk.workspaces(Some(&task("t1"))).expect("looked at"));
+    let there = shown[0].workspace.as_ref().expect("it reads");
+    assert_eq!(there.tip(&bench.layout), Some(head(&clone, "HEAD")));
+    let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+    assert!(swept.kept[0].1.contains("/t1/.taken is in the way"), "{swept:?}");
+    assert_eq!(git(&clone, &["branch", "--show-current"]), "task/t1");
+    fs::remove_dir_all(&taken).expect("there");
+    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A throwaway home, the owner's repository, and an agent's clone of it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use netsky_model::id::TaskId;
 use netsky_work::gate::{self, Gate};
 use netsky_work::git::{Git, RefName, Remote, Sha};
 use netsky_work::harvest::{Job, Landed, Mode, Outcome, harvest};
-use netsky_work::workspace::{SHARE_FROM, Swept, Wish, create, gc};
+use netsky_work::workspace::{Elsewhere, SHARE_FROM, Swept, Wish, create, gc};
 
 /// The process of ours that a test starts.
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_work-under-test");
@@ -228,4 +229,17 @@ pub(crate) fn swept(layout: &Layout) -> Swept {
     let mut swept = Swept::default();
     gc(layout, &|_| Ok(()), &mut swept).expect("swept");
     swept
+}
+
+/// What has landed up to a commit, and nothing else is known of.
+pub(crate) struct UpTo(pub(crate) Sha);
+
+impl Elsewhere for UpTo {
+    fn has(&self, commit: &Sha) -> bool {
+        *commit == self.0
+    }
+
+    fn has_all(&self, _: &[PathBuf], _: &BTreeSet<Sha>, _: &BTreeSet<Sha>) -> bool {
+        false
+    }
 }

@@ -250,7 +250,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is on another branch keeps a workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("!name.starts_with(b\"refs/bisect/\")", "name.as_slice() == known.branch.as_str().as_bytes()"),
+        (
+            "!String::from_utf8_lossy(name).contains(\"refs/bisect/\")",
+            "name.as_slice() == known.branch.as_str().as_bytes()",
+        ),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
     of_work(
@@ -340,7 +343,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what a linked checkout of a workspace has keeps it",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("let is_head = path.ends_with(\"HEAD\")", "let is_head = path.ends_with(\"none\")"),
+        ("Some(first) if first == \"HEAD\" =>", "Some(first) if first == \"none\" =>"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -395,7 +398,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a log of a linked checkout is no name",
         "I9",
         "crates/work/src/workspace/names.rs",
-        (" && path.parent().and_then(Path::parent) == Some(&linked)", ""),
+        (
+            "Some(first) if first == \"HEAD\" => rest.next().is_none(),",
+            "Some(first) if first == \"HEAD\" || first == \"logs\" => true,",
+        ),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(

@@ -31,7 +31,7 @@ impl Run for Args {
             output::say("`netsky workspace remove TASK --force` drops one with all that is in it")?;
         }
         output::say(&format!(
-            "removed {} workspaces that have landed, {} that nobody finished, {} scratch repositories, {} mirrors",
+            "removed {} workspaces that have landed, {} that nobody finished making or removing, {} scratch repositories, {} mirrors",
             gone.len(),
             swept.workspaces,
             swept.scratch,

@@ -59,7 +59,7 @@ fn i9_a_workspace_goes_when_it_has_landed_or_by_force() {
     let clone = bench.workspace("3");
     bench.run(&["workspace", "remove", "3"]).fails(
         4,
-        "the workspace of task 3 has what has not landed: its branch; `netsky task harvest 3` lands its branch (of a closed task behind `netsky task reopen 3`), `netsky workspace remove 3 --force` drops all of it",
+        "the workspace of task 3 has what has not landed: its branch; what is on its branch lands by `netsky task harvest 3` (of a closed task behind `netsky task reopen 3`); `netsky workspace remove 3 --force` drops all of it",
     );
     commit(&clone, "d", "new\n");
     bench.run(&["task", "harvest", "3"]).works();
@@ -182,4 +182,19 @@ fn a25_i9_a_home_that_was_moved_knows_what_has_landed_and_what_keeps_a_workspace
     std::fs::remove_dir_all(moved.path().join("workspaces/3/store")).expect("there");
     let told = netsky(&moved, &["workspace", "gc"]).works().to_owned();
     assert!(told.starts_with("removed 1 workspaces that have landed"), "{told}");
+}
+
+#[test]
+fn i9_a_sweep_says_what_it_did_also_where_something_failed() {
+    let bench = Bench::new();
+    for id in ["3", "4"] {
+        commit(&bench.workspace(id), id, "new\n");
+        bench.run(&["task", "harvest", id]).works();
+    }
+    // Nobody deletes a folder that does not say whose it is.
+    std::fs::remove_file(bench.home.path().join("workspaces/3/.throwaway")).expect("there");
+    let said = bench.run(&["workspace", "gc"]);
+    assert!(said.code == 1 && said.err.contains("it was not made to be thrown away"), "{said:?}");
+    assert!(said.out.starts_with("removed 1 workspaces that have landed"), "{said:?}");
+    assert!(!bench.home.path().join("workspaces/4").exists());
 }
