@@ -38,10 +38,11 @@ pub(super) fn unkept(at: &Path, known: &Workspace, elsewhere: &dyn Elsewhere) ->
         let own: std::result::Result<BTreeSet<Sha>, _> = names.values().map(|at| at.parse()).collect();
         let is_kept = |own: BTreeSet<Sha>| match &own - &brought {
             own if own.is_empty() => true,
-            own => look.objects(&git).is_ok_and(|objects| elsewhere.has_all(&objects, &own, &brought)),
+            own => look.plain_objects(&git).is_ok_and(|objects| elsewhere.has_all(&objects, &own, &brought)),
         };
         if !own.is_ok_and(is_kept) {
-            let way = "`git push` them to a remote of it, or move it out of the workspace";
+            let way =
+                "`git push` them to a remote of it and `git fetch` that, or move it out of the workspace";
             return Ok(Some(format!("{} has commits that are seen nowhere else: {way}", look.name(&git))));
         }
     }
@@ -69,12 +70,12 @@ impl Look {
     fn repositories(&self) -> std::result::Result<BTreeSet<PathBuf>, (PathBuf, std::io::Error)> {
         let (mut open, mut found) = (vec![self.at.clone()], BTreeSet::new());
         while let Some(folder) = open.pop() {
-            let is_ours = || folder.symlink_metadata().is_ok_and(|of| of.uid() == env::user());
+            let is_anothers = || folder.symlink_metadata().is_ok_and(|of| of.uid() != env::user());
             let entries = match read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(e) if e.kind() == ErrorKind::NotFound => continue,
                 // What its agent shut goes with the workspace all the same, and it made nothing in what is another's.
-                Err(e) if e.kind() == ErrorKind::PermissionDenied && !is_ours() => continue,
+                Err(e) if e.kind() == ErrorKind::PermissionDenied && is_anothers() => continue,
                 Err(e) => return Err((folder, e)),
             };
             for entry in entries {
@@ -91,29 +92,28 @@ impl Look {
 
     /// The repository that something in the workspace is, or leads to; not that of its clone, nor one that stays.
     fn repository(&self, path: &Path, of: FileType) -> Option<PathBuf> {
-        let is_git = path.ends_with(GIT);
-        let found = if of.is_dir() {
-            // A submodule's is below that of who has it; one with linked checkouts may be called anything.
-            let is_below = path.starts_with(&self.git) || path.iter().any(|name| name == GIT);
-            let is_one = is_below && path.join("HEAD").is_file() || path.join("worktrees").is_dir();
-            (is_git || is_one).then(|| path.to_owned())
-        } else if is_git {
-            self.real(path).and_then(|real| self.led(&real, "gitdir: ").or(Some(real)))
-        } else {
-            None
-        };
-        // Of a linked checkout it is elsewhere.
-        let found = found.and_then(|found| self.led(&found.join("commondir"), "").or(Some(found)));
-        found.filter(|found| {
-            *found != self.git && found.starts_with(&self.at) && found.join("objects").is_dir()
-        })
+        // A submodule's is below that of who has it; one with linked checkouts may be called anything.
+        let is_below = || path.starts_with(&self.git) || path.iter().any(|name| name == GIT);
+        let may_be = || of.is_dir() && (is_below() || path.join("worktrees").is_dir());
+        let is_one = path.ends_with(GIT) || may_be() && path.join("HEAD").is_file();
+        let found = is_one.then(|| self.led(path)).flatten()?;
+        let is_it = found != self.git && found.starts_with(&self.at) && found.join("objects").is_dir();
+        is_it.then_some(found)
     }
 
-    /// Where a file of git's leads, behind these words.
-    fn led(&self, file: &Path, words: &str) -> Option<PathBuf> {
-        let said = bytes_of(file, MOST_REF).ok()??;
-        let to = std::str::from_utf8(&said).ok()?.strip_prefix(words)?.trim_end();
-        self.real(&file.parent()?.join(to))
+    /// The repository that a `.git` is, or leads to; of a linked checkout the one of all.
+    fn led(&self, git: &Path) -> Option<PathBuf> {
+        let words = |file: &Path, before: &str| {
+            let said = bytes_of(file, MOST_REF).ok()??;
+            Some(std::str::from_utf8(&said).ok()?.strip_prefix(before)?.trim_end().to_owned())
+        };
+        let mut real = self.real(git)?;
+        if !real.is_dir() {
+            // Also where it is a link to such a file: of where the link is.
+            real = self.real(&git.parent()?.join(words(&real, "gitdir: ")?))?;
+        }
+        let common = words(&real.join("commondir"), "").and_then(|to| self.real(&real.join(to)));
+        Some(common.unwrap_or(real))
     }
 
     /// Where a path leads that was written in the workspace when it was where it is not now: it goes, or its home was moved.
@@ -124,21 +124,31 @@ impl Look {
         now.or_else(|| path.canonicalize().ok())
     }
 
-    /// The folders that its objects are in: its own, and those that it borrows.
-    fn objects(&self, git: &Path) -> Result<Vec<PathBuf>> {
-        let own = git.join("objects");
-        // A git that reads a pipe waits.
-        let mut odd = None;
-        each_below(&own, |path, of| {
-            odd = odd.take().or_else(|| (!of.is_file() && !of.is_dir()).then(|| path.to_owned()));
-        })?;
-        if let Some(odd) = odd {
-            return Err(Error::unfit(&odd, "it is neither a file nor a folder"));
+    /// The folders that its objects are in: its own, those that it borrows, and those that these borrow.
+    fn objects(&self, git: &Path) -> Result<BTreeSet<PathBuf>> {
+        let (mut open, mut found) = (vec![real(&git.join("objects"))?], BTreeSet::new());
+        while let Some(folder) = open.pop() {
+            let borrowed = bytes_of(&folder.join("info/alternates"), MOST)?.unwrap_or_default();
+            let borrowed = String::from_utf8_lossy(&borrowed).into_owned();
+            open.extend(borrowed.lines().filter_map(|line| self.real(&folder.join(line))));
+            open.retain(|other| *other != folder && !found.contains(other));
+            found.insert(folder);
         }
-        let borrowed = bytes_of(&own.join("info/alternates"), MOST)?.unwrap_or_default();
-        let borrowed = String::from_utf8_lossy(&borrowed).into_owned();
-        let real = |line: &str| self.real(&own.join(line));
-        Ok(borrowed.lines().filter_map(real).chain([own.clone()]).collect())
+        Ok(found)
+    }
+
+    /// The same, where git can read them: of a pipe it waits.
+    fn plain_objects(&self, git: &Path) -> Result<Vec<PathBuf>> {
+        let (all, mut odd) = (self.objects(git)?, None);
+        for folder in all.iter().filter(|folder| folder.starts_with(&self.at)) {
+            each_below(folder, |path, of| {
+                odd = odd.take().or_else(|| (!of.is_file() && !of.is_dir()).then(|| path.to_owned()));
+            })?;
+        }
+        match odd {
+            Some(odd) => Err(Error::unfit(&odd, "it is neither a file nor a folder")),
+            None => Ok(all.into_iter().collect()),
+        }
     }
 
     /// What one has from elsewhere: what it was cloned from and has fetched last, and what its remotes have.
@@ -152,7 +162,7 @@ impl Look {
         // `<commit> TAB … TAB [branch 'x' of ]<where>`
         for line in fetched.lines() {
             let (at, from) = (line.split('\t').next(), line.rsplit('\t').next().unwrap_or_default());
-            if self.is_elsewhere(git, from.rsplit(" of ").next().unwrap_or(from)) {
+            if self.is_elsewhere(git, from.split_once("' of ").map_or(from, |(_, from)| from)) {
                 found.extend(at.and_then(|at| at.parse().ok()));
             }
         }
@@ -166,8 +176,7 @@ impl Look {
         let remotes = remotes(git)?;
         for (remote, to) in remotes.all.iter().filter(|_| !remotes.may_differ) {
             if to.iter().all(|to| self.is_elsewhere(git, to)) {
-                let theirs = format!("refs/remotes/{remote}/").into_bytes();
-                let theirs = names.iter().filter(|(name, _)| name.starts_with(&theirs));
+                let theirs = names.iter().filter(|(name, _)| remotes.has(remote, git, name));
                 found.extend(theirs.filter_map(|(_, at)| at.parse().ok()));
             }
         }
@@ -181,10 +190,13 @@ impl Look {
         if path == to && path.split('/').next().is_some_and(|first| first.contains(':')) {
             return true;
         }
-        let Some(base) = git.parent() else { return false };
+        let base = if git.ends_with(GIT) { git.parent().unwrap_or(git) } else { git };
         // Git leaves the end of a name out where it says what it fetched.
         let mut real = ["", ".git"].iter().filter_map(|end| self.real(&base.join(format!("{path}{end}"))));
-        let is_one = |real: PathBuf| real.join(GIT).exists() || real.join("objects").is_dir();
-        real.next().is_some_and(|real| !real.starts_with(&self.at) && is_one(real))
+        let Some(real) = real.next() else { return false };
+        // What is out of the workspace may lead into it all the same, or borrow there.
+        let objects = self.objects(&self.led(&real.join(GIT)).unwrap_or_else(|| real.clone()));
+        let is_out = |path: &PathBuf| !path.starts_with(&self.at);
+        is_out(&real) && objects.is_ok_and(|objects| objects.iter().all(is_out))
     }
 }

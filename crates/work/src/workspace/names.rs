@@ -1,7 +1,9 @@
 //! What a workspace's clone has names of, read from its files: no git runs in it. And how it loses its repository while it goes.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{Dir, is_real_folder};
@@ -14,8 +16,8 @@ use crate::{Error, Result};
 /// All names of a repository, and what each is of.
 pub(super) type Names = BTreeMap<Vec<u8>, String>;
 
-/// How what was fetched of a workspace's repository is called.
-const ORIGIN: &[u8] = b"refs/remotes/origin/";
+/// What a workspace's repository is called as a remote.
+const ORIGIN: &str = "origin";
 /// Most bytes of a file of one ref.
 pub(super) const MOST_REF: u64 = 4096;
 /// Most bytes of the file of many.
@@ -99,12 +101,14 @@ pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
         return Some(format!("{} is not there", known.branch));
     }
     let Ok(all) = refs(&git) else { return Some("its refs do not read".to_owned()) };
-    // Whatever else its agent has made of it says nothing of what is there.
+    // Whatever else its agent has made of it says nothing of what is there. One of this machine is asked itself.
+    let remotes = remotes(&git).unwrap_or_default();
     let is_it = |to: &String| to == known.repo.as_str() || to == NO_PUSH;
-    let is_origin =
-        remotes(&git).is_ok_and(|remotes| remotes.all.get("origin").is_some_and(|to| to.iter().all(is_it)));
-    let origin = all.iter().filter(|(name, _)| is_origin && name.starts_with(ORIGIN));
-    let theirs: HashSet<&str> = origin.map(|(_, at)| &**at).collect();
+    let is_origin = remotes.all.get(ORIGIN).is_some_and(|to| to.iter().all(is_it));
+    let (theirs, all): (Names, Names) =
+        all.into_iter().partition(|(name, _)| is_origin && remotes.has(ORIGIN, &git, name));
+    let theirs: HashSet<&str> =
+        theirs.values().filter(|_| known.repo.path().is_none()).map(|at| &**at).collect();
     let is_there = |at: &str| {
         at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| elsewhere.has(&at))
     };
@@ -195,6 +199,25 @@ pub(super) struct Remotes {
     pub(super) may_differ: bool,
 }
 
+impl Remotes {
+    /// Whether a name is what one of them had as it was fetched or pushed to last: not of another whose name goes on behind its own,
+    /// nor put there otherwise.
+    pub(super) fn has(&self, remote: &str, git: &Path, name: &[u8]) -> bool {
+        let is_below = |remote: &str| name.starts_with(format!("refs/remotes/{remote}/").as_bytes());
+        let is_anothers = || self.all.keys().any(|other| other != remote && is_below(other));
+        if !is_below(remote) || is_anothers() {
+            return false;
+        }
+        // What came with a clone is in no log.
+        let log = git.join("logs").join(OsStr::from_bytes(name));
+        let log =
+            bytes_of(&log, MOST).map(|log| String::from_utf8_lossy(&log.unwrap_or_default()).into_owned());
+        let what =
+            log.map(|log| log.lines().last().and_then(|line| Some(line.split_once('\t')?.1.to_owned())));
+        what.is_ok_and(|what| what.is_none_or(|what| what != "push" && !what.contains("refs/remotes/")))
+    }
+}
+
 /// What its settings say of them.
 pub(super) fn remotes(git: &Path) -> Result<Remotes> {
     let (mut found, mut last) = (Remotes::default(), None);
@@ -210,14 +233,20 @@ pub(super) fn remotes(git: &Path) -> Result<Remotes> {
                 line = rest;
             }
             let (key, value) = line.split_once('=').unwrap_or_default();
-            if let Some(last) = &last
-                && ["url", "pushurl"].contains(&&*key.trim().to_ascii_lowercase())
-            {
-                let value = value.trim().trim_matches('"').to_owned();
-                found.all.entry(last.clone()).or_default().push(value);
+            let Some(last) = &last else { continue };
+            let value = value.trim().trim_matches('"');
+            match &*key.trim().to_ascii_lowercase() {
+                "url" | "pushurl" => found.all.entry(last.clone()).or_default().push(value.to_owned()),
+                // To the names of another.
+                "fetch" => {
+                    let to = value.rsplit(':').next().and_then(|to| to.strip_prefix("refs/remotes/"));
+                    found.may_differ |= to.is_some_and(|to| !to.starts_with(&format!("{last}/")));
+                }
+                _ => {}
             }
         }
     }
+    found.may_differ |= git.join("remotes").exists();
     Ok(found)
 }
 

@@ -108,13 +108,51 @@ const OWN: &[(&str, &str)] = &[
         "build/b/.git",
     ),
     (
-        "git clone -q $UP d; c d own; printf '[remote \"s\"]\n url=%s\n fetch=+refs/heads/*:refs/remotes/s/*\n' $PWD/d > d/.git/extra; \
-         git -C d config include.path extra; git -C d fetch -q s",
+        "git clone -q $UP d; git init -q --bare a; printf '[remote \"origin\"]\\n pushurl=../a\\n' > d/.git/extra; \
+         git -C d config include.path extra; c d own; git -C d push -q origin HEAD:x",
         "build/d/.git",
     ),
     (
-        "git clone -q $UP d; c d own; printf '[remote \"s\"] url=%s\n fetch=+refs/heads/*:refs/remotes/s/*\n' $PWD/d >> d/.git/config; \
-         git -C d fetch -q s",
+        "git clone -q $UP d; git init -q --bare a; printf '[remote \"origin\"] pushurl=../a\\n' >> d/.git/config; c d own; \
+         git -C d push -q origin HEAD:x",
+        "build/d/.git",
+    ),
+    // What is called as a branch of a remote.
+    (
+        "git clone -q $UP d; git init -q --bare a; git -C d remote add origin/a ../a; c d own; git -C d push -q origin/a HEAD:x",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP a; c a own; git clone -q $UP d; git -C d remote add n ../a; \
+         git -C d config remote.n.fetch '+refs/heads/*:refs/remotes/origin/n/*'; git -C d fetch -q n; git -C a reset -q --hard HEAD~1",
+        "build/d/.git",
+    ),
+    ("git clone -q $UP d; c d own; git -C d fetch -q . HEAD:refs/remotes/origin/x", "build/d/.git"),
+    (
+        "git clone -q $UP d; git clone -q $UP a; c a own; git -C a push -q ../d HEAD:refs/remotes/origin/x; rm -rf a",
+        "build/d/.git",
+    ),
+    (
+        "mkdir -p \"n of $(dirname $UP)\"; git clone -q $UP \"n of $UP\"; c \"n of $UP\" own; git init -q a; \
+         git -C a fetch -q \"../n of $UP\" main; git -C a checkout -q FETCH_HEAD; rm -rf n*",
+        "build/a/.git",
+    ),
+    // What is out of the workspace by its path alone.
+    (
+        "git clone -q $UP d; git -C d worktree add -q --detach $UP.w1; c $UP.w1 own; git clone -q $UP.w1 b; rm -rf $UP.w1",
+        "build/b/.git",
+    ),
+    (
+        "git clone -q $UP d; git -C d worktree add -q --detach $UP.w5; c $UP.w5 own; git clone -q $UP.w5 b",
+        "build/b/.git",
+    ),
+    (
+        "git init -q d; c d own; mkdir $UP.w2; ln -s $PWD/d/.git $UP.w2/.git; git clone -q $UP.w2 b",
+        "build/b/.git",
+    ),
+    ("git init -q --separate-git-dir=$PWD/store $UP.w3; c $UP.w3 own; git clone -q $UP.w3 b", "build/b/.git"),
+    (
+        "git clone -q $UP d; git clone -q --bare -s $PWD/d $UP.w4; git -C d remote add h $UP.w4; c d own; git -C d push -q h HEAD:x",
         "build/d/.git",
     ),
     ("git clone -q $UP d; git -C d checkout -q v1; mkfifo d/.git/objects/info/commit-graph", "build/d/.git"),
@@ -147,6 +185,10 @@ const OWN: &[(&str, &str)] = &[
     ("git clone -q --mirror $UP x; git -C x worktree add -q -b f ../wt; c wt own; mv x y", "build/y"),
     (
         "git init -q d; c d own; mv d/.git store; echo 'gitdir: ../store' > d/file; ln -s file d/.git",
+        "build/store",
+    ),
+    (
+        "mkdir s; git init -q d; c d own; mv d/.git store; echo 'gitdir: ../store' > s/file; ln -s ../s/file d/.git",
         "build/store",
     ),
 ];
@@ -211,7 +253,7 @@ fn i9_what_an_agent_committed_in_a_repository_within_a_workspace_keeps_it() {
         let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").kept);
         let path = clone.join(name).display().to_string().replace("repo/../", "");
         let why = format!(
-            "it has what has not landed: {path} has commits that are seen nowhere else: `git push` them to a remote of it, or move it out of the workspace"
+            "it has what has not landed: {path} has commits that are seen nowhere else: `git push` them to a remote of it and `git fetch` that, or move it out of the workspace"
         );
         assert_eq!(kept, [(task("t1"), why)], "{lines}");
         for made in ["build", ".git/modules", ".git/worktrees", "../lib"] {
@@ -268,9 +310,11 @@ fn i9_what_an_agent_shut_is_not_taken_for_empty() {
     let mut remover = Command::new(if is_root { "setpriv" } else { "env" });
     remover.args(is_root.then_some("--bounding-set=-dac_override,-dac_read_search"));
     remover.args([HELPER, "remove", bench.layout.home().to_str().expect("text"), "t1", tip.as_str()]);
-    fs::set_permissions(&shut, fs::Permissions::from_mode(0o311)).expect("set");
-    let said = remover.output().expect("it runs");
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    fs::set_permissions(&shut, fs::Permissions::from_mode(0o755)).expect("set");
-    assert!(said.contains("build/shut cannot be looked into"), "{said}");
+    for mode in [0o311, 0o644] {
+        fs::set_permissions(&shut, fs::Permissions::from_mode(mode)).expect("set");
+        let said = remover.output().expect("it runs");
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        fs::set_permissions(&shut, fs::Permissions::from_mode(0o755)).expect("set");
+        assert!(said.contains("cannot be looked into"), "{mode:o}: {said}");
+    }
 }

@@ -408,7 +408,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what another remote has is kept nowhere",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("b\"refs/remotes/origin/\"", "b\"refs/remotes/\""),
+        ("is_origin && remotes.has(ORIGIN, &git, name)", "name.starts_with(b\"refs/remotes/\")"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
