@@ -20,7 +20,9 @@ use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
 use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 
-use crate::support::{Bench, HELPER, command, commit, git, head, landed, main_branch, meanwhile, task};
+use crate::support::{
+    Bench, HELPER, command, commit, git, head, landed, main_branch, meanwhile, sweep, task,
+};
 
 /// A home with a record, and the owner's board of it.
 pub(crate) fn bench() -> (Bench, Board) {
@@ -145,7 +147,7 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
     fs::write(bench.layout.dispatch(&task("t1")), "{}").expect("written");
     is_kept();
     fs::remove_file(bench.layout.dispatch(&task("t1"))).expect("gone");
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+    assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 
 #[test]
@@ -162,7 +164,7 @@ fn fm_workspace_remove_kill_that_it_went_is_told_once_and_not_where_there_is_ano
             desk(&bench, |desk| desk.create_workspace(&task("t1"), None).expect("made again"));
         }
         for swept in [1, 0] {
-            assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").swept.workspaces), swept);
+            assert_eq!(sweep(&bench).swept.workspaces, swept);
             assert_eq!(facts(&bench, "workspace.removed"), told, "{is_another}");
         }
     }
@@ -195,11 +197,7 @@ fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
             is_kept();
             git(&clone, &["branch", "-q", "-D", "idea"]);
         }
-        assert_eq!(
-            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone),
-            [task("t1")],
-            "{put:?}"
-        );
+        assert_eq!(sweep(&bench).gone, [task("t1")], "{put:?}");
     }
 }
 
@@ -243,7 +241,7 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
     assert!(!has_landed(), "a linked checkout has more");
     git(&clone, &["worktree", "remove", beside.to_str().expect("text")]);
     assert!(has_landed());
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+    assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 
 #[test]
@@ -343,11 +341,7 @@ fn i9_the_workspace_of_work_that_the_owner_brought_to_main_may_go() {
         let kept = desk(&bench, |desk| desk.remove_workspace(&task("t1"), false));
         assert!(matches!(kept, Err(Error::NotLanded(..))), "{by_hand:?}: {more} has not");
         git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
-        assert_eq!(
-            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone),
-            [task("t1")],
-            "{by_hand:?}"
-        );
+        assert_eq!(sweep(&bench).gone, [task("t1")], "{by_hand:?}");
     }
 }
 
@@ -374,11 +368,7 @@ fn t19_i9_a_landing_that_does_not_come_to_be_takes_no_earlier_ones_place() {
         // Its agent gives it up.
         git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
         board.act(&task("t1"), Event::Closed { how: How::Done, why: None }).expect("closed");
-        assert_eq!(
-            desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone),
-            [task("t1")],
-            "{is_killed}"
-        );
+        assert_eq!(sweep(&bench).gone, [task("t1")], "{is_killed}");
         assert_eq!(facts(&bench, "harvest.landed"), 1, "{is_killed}");
     }
 }
@@ -397,7 +387,7 @@ fn i9_what_is_committed_while_a_workspace_goes_brings_it_back() {
         let folder = Dir::open(bench.layout.workspaces()).expect("there");
         let gone = folder.names().expect("listed").into_iter().find(|name| name.starts_with(".leaving-"));
         commit(&folder.path().join(gone.expect("it is going")).join("repo"), "e", "more\n", "second");
-        let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+        let swept = sweep(&bench);
         assert_eq!((swept.swept.workspaces, facts(&bench, "workspace.removed")), (0, 0), "somebody is at it");
     });
     let more = head(&bench.layout.workspace(&task("t1")).join("repo"), "HEAD");

@@ -8,7 +8,7 @@ use std::process::Command;
 use netsky_work::landing::Wish;
 
 use crate::desk::{bench, desk, draft};
-use crate::support::{Bench, HELPER, command, commit, git, landed, task};
+use crate::support::{Bench, HELPER, command, commit, git, landed, sweep, task};
 
 /// Runs lines of a shell where an agent would, by a git with nobody's settings; `$UP` is somebody else's repository, `$OWNERS` that of
 /// the owner, `$CLONE` the workspace's clone, and `c FOLDER WORDS` makes a commit.
@@ -250,7 +250,7 @@ fn i9_what_an_agent_committed_in_a_repository_within_a_workspace_keeps_it() {
     bench.workspace("t2");
     for (lines, name) in OWN {
         script(&bench, &clone, &clone.join("build"), lines);
-        let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").kept);
+        let kept = sweep(&bench).kept;
         let path = clone.join(name).display().to_string().replace("repo/../", "");
         let why = format!(
             "it has what has not landed: {path} has commits that are seen nowhere else: `git push` them to a remote of it and `git fetch` that, or move it out of the workspace"
@@ -275,7 +275,7 @@ fn i9_what_a_build_brought_into_a_workspace_does_not_keep_it() {
     }
     // As its agent makes it, or a remover that died at the very beginning leaves it.
     fs::write(clone.join("../.taken"), "").expect("written");
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+    assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 
 #[test]
@@ -290,11 +290,11 @@ fn i9_what_its_origin_has_counts_as_long_as_that_is_the_repository() {
         git remote set-url origin $CLONE/build/x; git push -q origin feat";
     script(&bench, &clone, &clone, elsewhere);
     assert_eq!(git(&clone, &["rev-parse", "origin/feat"]), own);
-    let kept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept").kept);
+    let kept = sweep(&bench).kept;
     let why = format!("it has what has not landed: refs/heads/feat is at {own}");
     assert_eq!(kept, [(task("t1"), why)]);
     script(&bench, &clone, &clone, "git remote set-url origin $OWNERS; git push -q origin feat");
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+    assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 
 #[test]

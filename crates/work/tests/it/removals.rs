@@ -14,7 +14,7 @@ use netsky_work::landing::Wish;
 use netsky_work::workspace::{self, Removed};
 
 use crate::desk::{bench, desk, draft, facts};
-use crate::support::{Bench, HELPER, command, commit, git, head, landed, meanwhile, task};
+use crate::support::{Bench, HELPER, command, commit, git, head, landed, meanwhile, sweep, task};
 
 /// A helper that removes the workspace of `t1`, whose work has landed by itself.
 fn remover(bench: &Bench, fault: &str) -> Command {
@@ -50,7 +50,7 @@ fn i9_fm_workspace_remove_kill_before_it_was_looked_at_again_gives_it_its_name_b
         let there = workspace::find(&bench.layout, &task("t1")).expect("it reads").expect("there");
         assert_eq!(git(&there.folder(&bench.layout), &["branch", "--show-current"]), "task/t1");
         assert_eq!(git(&bench.repo, &["log", "--format=%s", "-1"]), if is_more { "second" } else { "first" });
-        assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+        assert_eq!(sweep(&bench).gone, [task("t1")]);
         assert_eq!(facts(&bench, "workspace.removed"), 1);
         bench.assert_whole();
     }
@@ -69,11 +69,11 @@ fn i9_what_its_agent_calls_as_a_remover_does_is_not_taken_for_the_repository() {
     let shown = desk(&bench, |desk| desk.workspaces(Some(&task("t1"))).expect("looked at"));
     let there = shown[0].workspace.as_ref().expect("it reads");
     assert_eq!(there.tip(&bench.layout), Some(head(&clone, "HEAD")));
-    let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+    let swept = sweep(&bench);
     assert!(swept.kept[0].1.contains("/t1/.taken is in the way"), "{swept:?}");
     assert_eq!(git(&clone, &["branch", "--show-current"]), "task/t1");
     fs::remove_dir_all(&taken).expect("there");
-    assert_eq!(desk(&bench, |desk| desk.sweep_workspaces().expect("swept").gone), [task("t1")]);
+    assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 
 #[test]
@@ -101,12 +101,10 @@ fn i9_fm_workspace_remove_kill_who_lists_or_shows_it_sees_it_again() {
 fn i9_fm_workspace_remove_kill_a_clone_that_was_removed_by_hand_meanwhile_stops_nobody() {
     let (bench, board) = bench();
     board.create(draft("t1", &bench.repo)).expect("a task");
-    remover(&bench, "work.workspace.leaving=kill").output().expect("it runs");
+    remover(&bench, "work.workspace.taken=kill").output().expect("it runs");
     fs::remove_dir_all(clone_in(&bench, ".leaving-")).expect("there");
-    desk(&bench, |desk| {
-        desk.sweep_workspaces().expect("swept");
-        desk.remove_workspace(&task("t1"), true).expect("dropped");
-    });
+    sweep(&bench);
+    desk(&bench, |desk| desk.remove_workspace(&task("t1"), true).expect("dropped"));
     assert_eq!(facts(&bench, "workspace.removed"), 1);
 }
 
@@ -120,7 +118,7 @@ fn i9_what_an_agent_makes_where_its_repository_was_is_beside_it_then() {
     git(&clone, &["init", "-q", "--template="]);
     commit(&clone, "e", "more\n", "second");
     desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
-    let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("swept"));
+    let swept = sweep(&bench);
     assert!(swept.gone.is_empty() && swept.kept[0].1.contains("/.git has commits that"), "{swept:?}");
     let there = bench.layout.workspace(&task("t1")).join("repo");
     assert_eq!(git(&there, &["branch", "--show-current"]), "task/t1");
@@ -153,7 +151,7 @@ fn i9_fm_workspace_remove_kill_once_it_is_gone_nobody_commits_there() {
     for args in [&["add", "e"][..], &["commit", "-q", "--allow-empty", "-m", "second"]] {
         assert!(!command(&clone).args(args).output().expect("git runs").status.success(), "{args:?}");
     }
-    desk(&bench, |desk| assert_eq!(desk.sweep_workspaces().expect("swept").swept.workspaces, 1));
+    assert_eq!(sweep(&bench).swept.workspaces, 1);
     assert_eq!(facts(&bench, "workspace.removed"), 1);
 }
 
@@ -168,12 +166,10 @@ fn t19_while_one_is_deleted_others_are_made_and_a_sweep_does_it_too() {
             let removals = Lock::try_take(bench.layout.workspaces().join(".removals")).expect("looked");
             assert_eq!(removals.is_some(), is_deleted, "{point}: nobody waits for it");
             drop(removals);
-            desk(&bench, |desk| {
-                assert_eq!(desk.sweep_workspaces().expect("swept").swept.workspaces, usize::from(is_deleted));
-                if is_deleted {
-                    desk.create_workspace(&task("t2"), None).expect("made");
-                }
-            });
+            assert_eq!(sweep(&bench).swept.workspaces, usize::from(is_deleted));
+            if is_deleted {
+                desk(&bench, |desk| desk.create_workspace(&task("t2"), None).expect("made"));
+            }
         });
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), format!("{:?}", Removed::Gone));
     }

@@ -11,6 +11,7 @@ use netsky_model::id::TaskId;
 use netsky_work::gate::{self, Gate};
 use netsky_work::git::{Git, RefName, Remote, Sha};
 use netsky_work::harvest::{Job, Landed, Mode, Outcome, harvest};
+use netsky_work::landing::Sweep;
 use netsky_work::workspace::{Elsewhere, SHARE_FROM, Swept, Wish, create, gc};
 
 /// The process of ours that a test starts.
@@ -222,6 +223,13 @@ pub(crate) fn landed(outcome: Outcome) -> Landed {
         Outcome::Landed(landed) => landed,
         other => panic!("it did not land: {other:?}"),
     }
+}
+
+/// What a sweep of the desk does, in which nothing fails.
+pub(crate) fn sweep(bench: &Bench) -> Sweep {
+    let swept = crate::desk::desk(bench, |desk| desk.sweep_workspaces().expect("swept"));
+    assert!(swept.failed.is_none(), "{swept:?}");
+    swept
 }
 
 /// What a sweep of workspaces takes away.
