@@ -218,6 +218,7 @@ const BROUGHT: &[&str] = &[
     "git clone -q $CLONE d",
     "git clone -q $UP 'a:\"b'; git -C 'a:\"b' checkout -q HEAD~1",
     "git clone -q $UP d; git -C d -c protocol.file.allow=always submodule --quiet add $UP sub; git -C d/sub checkout -q HEAD~1",
+    "git clone -q $UP $UP.r; git -C $UP.r worktree add -q --detach $UP.wt; git clone -q $UP.wt d; git -C d checkout -q v1",
     // It is the owner's, or stays, or is elsewhere by now.
     "git clone -q $OWNERS a; git init -q d; git -C d fetch -q ../a; git -C d checkout -q FETCH_HEAD; rm -rf a",
     "git init -q --separate-git-dir=$UP/../sep d; c d own",
@@ -293,7 +294,15 @@ fn i9_what_its_origin_has_counts_as_long_as_that_is_the_repository() {
     let kept = sweep(&bench).kept;
     let why = format!("it has what has not landed: refs/heads/feat is at {own}");
     assert_eq!(kept, [(task("t1"), why)]);
-    script(&bench, &clone, &clone, "git remote set-url origin $OWNERS; git push -q origin feat");
+    // One of this machine is asked itself.
+    script(
+        &bench,
+        &clone,
+        &clone,
+        "git remote set-url origin $OWNERS; git update-ref refs/remotes/origin/feat feat",
+    );
+    assert_eq!(sweep(&bench).kept, kept);
+    script(&bench, &clone, &clone, "git push -q origin feat");
     assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 

@@ -455,7 +455,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9",
         "crates/work/src/workspace/inner.rs",
         ("Some(common.unwrap_or(real))", "Some(common.map_or(real.clone(), |_| real))"),
-        "inner::i9_what_an_agent_committed_in_a_repository_within_a_workspace_keeps_it",
+        "inner::i9_what_a_build_brought_into_a_workspace_does_not_keep_it",
     ),
     of_work(
         "what an agent shut is not taken for empty",
