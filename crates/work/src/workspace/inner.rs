@@ -5,8 +5,10 @@
 //! be seen is its agent's. Names are read from files; git reads objects alone, in the owner's repository.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{FileType, read_dir};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +83,9 @@ impl Look {
             for entry in entries {
                 let of = entry.and_then(|entry| Ok((entry.file_type()?, entry.path())));
                 let (of, path) = of.map_err(|e| (folder.clone(), e))?;
+                if path.ends_with(GIT) && of.is_file() {
+                    bytes_of(&path, MOST_REF).map_err(|e| (path.clone(), std::io::Error::other(e)))?;
+                }
                 found.extend(self.repository(&path, of));
                 if of.is_dir() {
                     open.push(path);
@@ -103,16 +108,17 @@ impl Look {
 
     /// The repository that a `.git` is, or leads to; of a linked checkout the one of all.
     fn led(&self, git: &Path) -> Option<PathBuf> {
-        let words = |file: &Path, before: &str| {
+        let words = |file: &Path, before: &[u8]| {
             let said = bytes_of(file, MOST_REF).ok()??;
-            Some(std::str::from_utf8(&said).ok()?.strip_prefix(before)?.trim_end().to_owned())
+            let end = said.iter().rposition(|byte| !b"\r\n".contains(byte))?;
+            Some(PathBuf::from(OsStr::from_bytes(said[..=end].strip_prefix(before)?)))
         };
         let mut real = self.real(git)?;
         if !real.is_dir() {
             // Also where it is a link to such a file: of where the link is.
-            real = self.real(&git.parent()?.join(words(&real, "gitdir: ")?))?;
+            real = self.real(&git.parent()?.join(words(&real, b"gitdir: ")?))?;
         }
-        let common = words(&real.join("commondir"), "").and_then(|to| self.real(&real.join(to)));
+        let common = words(&real.join("commondir"), b"").and_then(|to| self.real(&real.join(to)));
         Some(common.unwrap_or(real))
     }
 
@@ -129,8 +135,12 @@ impl Look {
         let (mut open, mut found) = (vec![real(&git.join("objects"))?], BTreeSet::new());
         while let Some(folder) = open.pop() {
             let borrowed = bytes_of(&folder.join("info/alternates"), MOST)?.unwrap_or_default();
-            let borrowed = String::from_utf8_lossy(&borrowed).into_owned();
-            open.extend(borrowed.lines().filter_map(|line| self.real(&folder.join(line))));
+            for line in
+                borrowed.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line[0] != b'#')
+            {
+                let gone = || Error::unfit(&folder, "it borrows of what is not there");
+                open.push(self.real(&folder.join(OsStr::from_bytes(line))).ok_or_else(gone)?);
+            }
             open.retain(|other| *other != folder && !found.contains(other));
             found.insert(folder);
         }
@@ -190,13 +200,21 @@ impl Look {
         if path == to && path.split('/').next().is_some_and(|first| first.contains(':')) {
             return true;
         }
-        let base = if git.ends_with(GIT) { git.parent().unwrap_or(git) } else { git };
+        // Of one in another place only itself knows where its files are.
+        let Some(base) = git.parent().filter(|_| git.ends_with(GIT) || Path::new(path).is_absolute()) else {
+            return false;
+        };
         // Git leaves the end of a name out where it says what it fetched.
         let mut real = ["", ".git"].iter().filter_map(|end| self.real(&base.join(format!("{path}{end}"))));
         let Some(real) = real.next() else { return false };
-        // What is out of the workspace may lead into it all the same, or borrow there.
-        let objects = self.objects(&self.led(&real.join(GIT)).unwrap_or_else(|| real.clone()));
+        let git = self.led(&real.join(GIT)).unwrap_or_else(|| real.clone());
+        // What is out of the workspace may lead into it all the same, borrow there, or have a part of it.
+        let is_whole = !git.join("shallow").exists()
+            && bytes_of(&git.join("config"), MOST).is_ok_and(|config| {
+                let config = String::from_utf8_lossy(&config.unwrap_or_default()).to_ascii_lowercase();
+                !config.contains("promisor") && !config.contains("partialclone")
+            });
         let is_out = |path: &PathBuf| !path.starts_with(&self.at);
-        is_out(&real) && objects.is_ok_and(|objects| objects.iter().all(is_out))
+        is_whole && is_out(&real) && self.objects(&git).is_ok_and(|objects| objects.iter().all(is_out))
     }
 }

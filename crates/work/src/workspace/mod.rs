@@ -35,6 +35,8 @@ pub use remove::{Over, Removed, Swept, gc, give_all_back, give_back, remove};
 const KNOWN: &str = "workspace.json";
 /// The clone.
 const REPO: &str = "repo";
+/// Where its settings say whom its commits are by, from its `.git`.
+const AUTHORS: &str = "../../author";
 /// Where its `origin` is pushed to: nowhere.
 const NO_PUSH: &str = "/dev/null";
 
@@ -164,7 +166,10 @@ pub(crate) fn each_below(folder: &Path, mut each: impl FnMut(&Path, &Metadata)) 
         };
         for entry in entries {
             let entry = entry.map_err(|e| failed(&folder, e))?;
-            let Ok(of) = entry.metadata() else { continue };
+            let of = match entry.metadata() {
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                of => of.map_err(|e| failed(&entry.path(), e))?,
+            };
             let path = entry.path();
             each(&path, &of);
             if of.is_dir() {

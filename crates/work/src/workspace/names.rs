@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use netsky_disk::fs::{Dir, is_real_folder};
 use netsky_disk::{ReadError, copy, random, state};
 
-use super::{Elsewhere, KNOWN, NO_PUSH, REPO, Workspace, each_below, inner};
+use super::{AUTHORS, Elsewhere, KNOWN, NO_PUSH, REPO, Workspace, each_below, inner};
 use crate::git::{Sha, plain_line};
 use crate::{Error, Result};
 
@@ -104,7 +104,7 @@ pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
     // Whatever else its agent has made of it says nothing of what is there. One of this machine is asked itself.
     let remotes = remotes(&git).unwrap_or_default();
     let is_it = |to: &String| to == known.repo.as_str() || to == NO_PUSH;
-    let is_origin = remotes.all.get(ORIGIN).is_some_and(|to| to.iter().all(is_it));
+    let is_origin = !remotes.may_differ && remotes.all.get(ORIGIN).is_some_and(|to| to.iter().all(is_it));
     let (theirs, all): (Names, Names) =
         all.into_iter().partition(|(name, _)| is_origin && remotes.has(ORIGIN, &git, name));
     let theirs: HashSet<&str> =
@@ -113,7 +113,12 @@ pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere) -> Option<String> {
         at == known.base.as_str() || theirs.contains(at) || at.parse().is_ok_and(|at| elsewhere.has(&at))
     };
     // What a search for a culprit goes through are commits of others, or of a branch.
-    let mut own = all.iter().filter(|(name, _)| !String::from_utf8_lossy(name).contains("refs/bisect/"));
+    let is_searched = |name: &[u8]| {
+        let name = String::from_utf8_lossy(name);
+        let of_one = name.strip_prefix("worktrees/").and_then(|rest| Some(rest.split_once('/')?.1));
+        of_one.unwrap_or(&name).starts_with("refs/bisect/")
+    };
+    let mut own = all.iter().filter(|(name, _)| !is_searched(name));
     let Some((name, at)) = own.find(|(_, at)| !is_there(at)) else {
         let failed = |error: Error| Some(format!("its files cannot be looked through: {error}"));
         return inner::unkept(at, &known, elsewhere).unwrap_or_else(failed);
@@ -129,7 +134,8 @@ pub(super) fn refs(git: &Path) -> Result<Names> {
     if !is_real_folder(git) || !is_real_folder(git.join("refs")) {
         return Err(Error::unfit(git, "it is no folder of its own"));
     }
-    let mut files = vec![git.join("HEAD")];
+    // A merge that is not committed yet names what it is of.
+    let mut files = vec![git.join("HEAD"), git.join("MERGE_HEAD")];
     let linked = git.join("worktrees");
     let is_ref =
         |path: &Path, of: &Metadata| !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
@@ -137,7 +143,7 @@ pub(super) fn refs(git: &Path) -> Result<Names> {
         // `<name>/HEAD`, and what is of that checkout alone: `<name>/refs/…`
         let mut rest = path.strip_prefix(&linked).into_iter().flatten().skip(1);
         let is_its = match rest.next() {
-            Some(first) if first == "HEAD" => rest.next().is_none(),
+            Some(first) if first == "HEAD" || first == "MERGE_HEAD" => rest.next().is_none(),
             Some(first) => first == "refs" && is_ref(path, of),
             None => false,
         };
@@ -208,19 +214,21 @@ impl Remotes {
         if !is_below(remote) || is_anothers() {
             return false;
         }
-        // What came with a clone is in no log.
-        let log = git.join("logs").join(OsStr::from_bytes(name));
-        let log =
-            bytes_of(&log, MOST).map(|log| String::from_utf8_lossy(&log.unwrap_or_default()).into_owned());
-        let what =
-            log.map(|log| log.lines().last().and_then(|line| Some(line.split_once('\t')?.1.to_owned())));
-        what.is_ok_and(|what| what.is_none_or(|what| what != "push" && !what.contains("refs/remotes/")))
+        let log = bytes_of(&git.join("logs").join(OsStr::from_bytes(name)), MOST);
+        let Ok(Some(log)) = log else {
+            // What came with a clone is in no log, and in the one file of all.
+            return matches!(log, Ok(None)) && !git.join(OsStr::from_bytes(name)).exists();
+        };
+        let log = String::from_utf8_lossy(&log);
+        let what = log.lines().last().and_then(|line| Some(line.split_once('\t')?.1)).unwrap_or_default();
+        ["fetch", "pull", "update by push"].iter().any(|by| what.starts_with(by))
+            && !what.contains("refs/remotes/")
     }
 }
 
 /// What its settings say of them.
 pub(super) fn remotes(git: &Path) -> Result<Remotes> {
-    let (mut found, mut last) = (Remotes::default(), None);
+    let (mut found, mut last, mut is_include) = (Remotes::default(), None, false);
     for file in ["config", "config.worktree"] {
         let config = bytes_of(&git.join(file), MOST)?.unwrap_or_default();
         for line in String::from_utf8_lossy(&config).lines() {
@@ -228,25 +236,32 @@ pub(super) fn remotes(git: &Path) -> Result<Remotes> {
             if let Some((head, rest)) = line.strip_prefix('[').and_then(|line| line.split_once(']')) {
                 let (kind, name) = head.split_once(' ').unwrap_or((head, ""));
                 let kind = kind.to_ascii_lowercase();
-                found.may_differ |= ["include", "includeif", "url"].contains(&&*kind);
+                found.may_differ |= ["includeif", "url"].contains(&&*kind);
+                // As git wrote it in former days.
+                found.may_differ |= kind.starts_with("remote") && kind != "remote";
+                is_include = kind == "include";
                 last = (kind == "remote").then(|| name.trim().trim_matches('"').to_owned());
                 line = rest;
             }
             let (key, value) = line.split_once('=').unwrap_or_default();
-            let Some(last) = &last else { continue };
             let value = value.trim().trim_matches('"');
+            found.may_differ |= is_include && !key.trim().is_empty() && value != AUTHORS;
+            let Some(last) = &last else { continue };
             match &*key.trim().to_ascii_lowercase() {
                 "url" | "pushurl" => found.all.entry(last.clone()).or_default().push(value.to_owned()),
                 // To the names of another.
                 "fetch" => {
-                    let to = value.rsplit(':').next().and_then(|to| to.strip_prefix("refs/remotes/"));
-                    found.may_differ |= to.is_some_and(|to| !to.starts_with(&format!("{last}/")));
+                    let to = value.split_once(':').map_or("", |(_, to)| to);
+                    let own = format!("refs/remotes/{last}/");
+                    let is_own = ["refs/heads/", "refs/tags/", &own].iter().any(|own| to.starts_with(own));
+                    found.may_differ |= !to.is_empty() && !is_own;
                 }
                 _ => {}
             }
         }
     }
     found.may_differ |= git.join("remotes").exists();
+    each_below(&git.join("worktrees"), |path, _| found.may_differ |= path.ends_with("config.worktree"))?;
     Ok(found)
 }
 

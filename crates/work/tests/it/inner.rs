@@ -137,6 +137,53 @@ const OWN: &[(&str, &str)] = &[
          git -C a fetch -q \"../n of $UP\" main; git -C a checkout -q FETCH_HEAD; rm -rf n*",
         "build/a/.git",
     ),
+    (
+        "git clone -q $UP d; c d own; git -C d fetch -q . HEAD:refs/remotes/origin/x; git -C d reflog expire --expire=now --all",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; git -C d config core.logAllRefUpdates false; c d own; git -C d fetch -q . HEAD:refs/remotes/origin/x",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; FILTER_BRANCH_SQUELCH_WARNING=1 git -C d filter-branch -f --msg-filter 'sed s/t/T/' -- --all >&2; \
+         git -C d update-ref -d refs/original/refs/heads/main",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; git init -q --bare a; git -C d config extensions.worktreeConfig true; git -C d worktree add -q ../wt -b f; \
+         git -C wt config --worktree remote.origin.pushurl ../a; c wt own; git -C wt push -q origin HEAD:x",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q --bare $UP b; git clone -q b a; c a own; git -C a push -q origin HEAD:side; git clone -q $UP d; \
+         git -C d checkout -q --detach; git -C d remote add --mirror=fetch n ../a; git -C d fetch -q n; rm -rf a b",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; git init -q --bare a; printf '[remote.origin]\\n pushurl=../a\\n' >> d/.git/config; c d own; \
+         git -C d push -q origin HEAD:x",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP n; git -C n checkout -q -b feat; c n own; git clone -q n m; git -C n remote add --mirror=fetch bak ../m; \
+         git -C n checkout -q --detach v1; git -C n fetch -q --all",
+        "build/m/.git",
+    ),
+    // A part of it is out of the workspace.
+    (
+        "git clone -q $UP d; c d own; c d two; git clone -q --depth 1 file://$PWD/d $UP.w6; git -C d remote add b $UP.w6; git -C d fetch -q b",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; c d own; git -C d config uploadpack.allowFilter true; git clone -q --bare --filter=tree:0 --no-local file://$PWD/d $UP.w7; \
+         git -C d remote add b $UP.w7; git -C d fetch -q b",
+        "build/d/.git",
+    ),
+    (
+        "git clone -q $UP d; git clone -q $UP a; c a own; git -C d pull -q --no-commit --no-ff ../a HEAD; rm -rf a",
+        "build/d/.git",
+    ),
     // What is out of the workspace by its path alone.
     (
         "git clone -q $UP d; git -C d worktree add -q --detach $UP.w1; c $UP.w1 own; git clone -q $UP.w1 b; rm -rf $UP.w1",
@@ -169,6 +216,7 @@ const OWN: &[(&str, &str)] = &[
     // Wherever it is.
     ("git init -q d; c d own; mv d/.git store; ln -s ../store d/.git", "build/store"),
     ("git init -q --separate-git-dir=sep d; c d own", "build/sep"),
+    ("git init -q --separate-git-dir=\"$PWD/sep \" d; c d own", "build/sep"),
     (
         "git clone -q $UP d; git -C d -c protocol.file.allow=always submodule --quiet add $UP sub; c d/sub own; \
          git -C d submodule --quiet deinit -f sub; git -C d reset -q --hard",
@@ -211,7 +259,7 @@ const BROUGHT: &[&str] = &[
     "git init -q d; git -C d pull -q $UP main",
     "git clone -q --bare $UP $UP.git; git init -q d; git -C d fetch -q $UP.git v1; git -C d checkout -q FETCH_HEAD",
     "git clone -q $UP a; git clone -q a d; git -C d checkout -q v1",
-    "git clone -q $UP a; git clone -q -s $PWD/a d; git -C d checkout -q HEAD~1",
+    "git clone -q $UP a; git clone -q -s $PWD/a d; git -C d checkout -q HEAD~2",
     "git clone -q --bare $UP x; git -C x config remote.origin.fetch '+refs/heads/*:refs/remotes/origin/*'; git -C x fetch -q; \
      git clone -q x d; git -C d checkout -q v1",
     "git clone -q $UP d; git -C d sparse-checkout set x; git -C d checkout -q v1",

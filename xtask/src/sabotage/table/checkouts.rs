@@ -250,10 +250,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is on another branch keeps a workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
-        (
-            "!String::from_utf8_lossy(name).contains(\"refs/bisect/\")",
-            "name.as_slice() == known.branch.as_str().as_bytes()",
-        ),
+        ("!is_searched(name)", "name.as_slice() == known.branch.as_str().as_bytes()"),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
     of_work(
@@ -343,7 +340,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what a linked checkout of a workspace has keeps it",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("Some(first) if first == \"HEAD\" =>", "Some(first) if first == \"none\" =>"),
+        ("Some(first) if first == \"HEAD\" ||", "Some(first) if first == \"none\" ||"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -399,7 +396,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9",
         "crates/work/src/workspace/names.rs",
         (
-            "Some(first) if first == \"HEAD\" => rest.next().is_none(),",
+            "Some(first) if first == \"HEAD\" || first == \"MERGE_HEAD\" => rest.next().is_none(),",
             "Some(first) if first == \"HEAD\" || first == \"logs\" => true,",
         ),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
