@@ -266,7 +266,7 @@ const BROUGHT: &[&str] = &[
     "git clone -q $CLONE d",
     "git clone -q $UP 'a:\"b'; git -C 'a:\"b' checkout -q HEAD~1",
     "git clone -q $UP d; git -C d -c protocol.file.allow=always submodule --quiet add $UP sub; git -C d/sub checkout -q HEAD~1",
-    "git clone -q $UP $UP.r; git -C $UP.r worktree add -q --detach $UP.wt; git clone -q $UP.wt d; git -C d checkout -q v1",
+    "git clone -q $UP $UP.r; c $UP.r own; git -C $UP.r worktree add -q --detach $UP.wt; git clone -q $UP.wt d",
     // It is the owner's, or stays, or is elsewhere by now.
     "git clone -q $OWNERS a; git init -q d; git -C d fetch -q ../a; git -C d checkout -q FETCH_HEAD; rm -rf a",
     "git init -q --separate-git-dir=$UP/../sep d; c d own",
