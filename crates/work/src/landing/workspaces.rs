@@ -54,7 +54,7 @@ pub struct Standing {
     pub agent: Option<AgentId>,
     /// Bytes on the disk; none where its agent made what cannot be walked.
     pub bytes: Option<workspace::Bytes>,
-    /// Whether all of its branch has landed.
+    /// Whether all of it has landed, or is the owner's.
     pub has_landed: bool,
 }
 
@@ -146,7 +146,7 @@ impl Desk<'_> {
         })
     }
 
-    /// Whether all of a workspace is on the owner's `main`; not where that cannot be seen.
+    /// Whether all of a workspace has landed, or is the owner's; not where that cannot be seen.
     fn is_landed(&self, workspace: &Workspace) -> bool {
         let job = self.job(workspace, &Wish::of(&workspace.task));
         let Ok(Some((job, landing))) = job.and_then(|job| Ok(landing(&job)?.map(|landing| (job, landing))))
@@ -162,10 +162,10 @@ impl Desk<'_> {
         Ok(!is_over || state::exists(self.layout.dispatch(id))?)
     }
 
-    /// Removes a task's workspace with all that is in it: when its branch has landed, or whatever is in it where `is_forced`.
+    /// Removes a task's workspace with all that is in it: when all of it has landed, or whatever is in it where `is_forced`.
     ///
     /// # Errors
-    /// There is none, its task is not over, its branch has more than landed, or the system refuses.
+    /// There is none, its task is not over, it has more than landed, or the system refuses.
     pub fn remove_workspace(&self, id: &TaskId, is_forced: bool) -> Result<()> {
         workspace::give_back(self.layout, id)?;
         let found = match workspace::find(self.layout, id) {
