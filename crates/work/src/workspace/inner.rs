@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use netsky_disk::env;
 
-use super::names::{GIT, MOST, MOST_REF, Names, bytes_of, git_of, refs, remotes};
+use super::names::{GIT, MOST, MOST_REF, Names, bytes_of, refs, remotes};
+use super::taken::git_of;
 use super::{Elsewhere, Workspace, each_below};
 use crate::git::{Sha, plain_line, real};
 use crate::{Error, Result};

@@ -5,13 +5,14 @@
 //! and not by reference: what is removed there stays here, and packs that somebody wrote to are never handed out again. We never
 //! run git in it again: its agent may have made anything of it.
 //!
-//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `inner` → `remove` and [`gc`].
+//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `inner` → `taken` → `remove` and [`gc`].
 
 mod create;
 mod inner;
 mod mirror;
 mod names;
 mod remove;
+mod taken;
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -66,7 +67,7 @@ impl Workspace {
 
     /// Where its branch is, read from its files: no git runs in it.
     pub fn tip(&self, layout: &Layout) -> Option<Sha> {
-        names::tip_of(&names::git_of(&layout.workspace(&self.task)), self)
+        names::tip_of(&taken::git_of(&layout.workspace(&self.task)), self)
     }
 }
 

@@ -10,7 +10,8 @@ use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::names::{give_git, take_git, unlanded};
+use super::names::unlanded;
+use super::taken::{give_git, take_git};
 use super::{Elsewhere, list, mirror};
 use crate::git::Remote;
 use crate::{Error, Result};

@@ -244,7 +244,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_work(
         "a clone that is gone stops nobody",
         "I9, FM",
-        "crates/work/src/workspace/names.rs",
+        "crates/work/src/workspace/taken.rs",
         ("if !is_real_folder(&repo) {", "if is_real_folder(&repo) && at.is_file() {"),
         "removals::i9_fm_workspace_remove_kill_a_clone_that_was_removed_by_hand_meanwhile_stops_nobody",
     ),
@@ -258,7 +258,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_work(
         "what a remover left as it began stops no other",
         "I9, FM",
-        "crates/work/src/workspace/names.rs",
+        "crates/work/src/workspace/taken.rs",
         ("    at.remove(TAKEN)?;\n    copy", "    copy"),
         "inner::i9_what_a_build_brought_into_a_workspace_does_not_keep_it",
     ),
@@ -552,7 +552,7 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_work(
         "what its agent calls as a remover does is not taken for the repository",
         "I9",
-        "crates/work/src/workspace/names.rs",
+        "crates/work/src/workspace/taken.rs",
         ("if is_going(at) && is_real_folder(&taken)", "if is_real_folder(&taken)"),
         "removals::i9_what_its_agent_calls_as_a_remover_does_is_not_taken_for_the_repository",
     ),
