@@ -1,6 +1,6 @@
 //! One repository, and what is asked of it. It is always named in full: nothing is looked for in the folders above.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,30 +98,25 @@ impl Repo {
         self.tell(args, input)?.well(args[0])
     }
 
-    /// Whether it has by any name all commits that are before `own` and not before `theirs`. Their objects may be in these folders of
-    /// others, of which no other word is believed.
-    pub(crate) fn has_all(
-        &self,
-        objects: &[PathBuf],
-        own: &BTreeSet<Sha>,
-        theirs: &BTreeSet<Sha>,
-    ) -> Result<bool> {
-        let objects = borrowed(objects)?;
-        let ask = |args: &[&str], asked: &str| {
-            let front = vec![format!("--git-dir={}", text(&self.dir)?)];
-            let settings = &["core.commitGraph=false", "core.multiPackIndex=false"];
-            let set = [("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.as_str())];
-            let (input, reach, limit) = (asked.as_bytes(), Reach::Files, SHORT);
-            self.git.run(&Run { settings, front, args, input, reach, limit, set: &set })
-        };
-        // Of what is not there nothing can be before it.
-        let asked: String = theirs.iter().map(|sha| format!("{sha}\n")).collect();
-        let there = ask(&["cat-file", "--batch-check"], &asked)?;
-        let there = String::from_utf8_lossy(&there);
-        let known = theirs.iter().zip(there.lines()).filter(|(_, line)| !line.ends_with(" missing"));
-        let known = known.map(|(sha, _)| format!("^{sha}\n"));
-        let asked: String = own.iter().map(|sha| format!("{sha}\n")).chain(known).collect();
-        Ok(ask(&["rev-list", "--max-count=1", "--stdin", "--not", "--all"], &asked)?.is_empty())
+    /// Which of these objects it keeps by no name: no name is of them, and of commits, none of what came behind them either.
+    pub(crate) fn lacks(&self, mut all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>> {
+        let named = self.ask(&["for-each-ref", "--format=%(objectname)%0a%(*objectname)"], &[])?;
+        let named: HashSet<&str> = named.lines().collect();
+        all.retain(|sha| !named.contains(sha.as_str()));
+        let lines = |all: &BTreeSet<Sha>| all.iter().map(|sha| format!("{sha}\n")).collect::<String>();
+        if all.is_empty() {
+            return Ok(all);
+        }
+        let kinds = self.ask(&["cat-file", "--batch-check=%(objecttype)"], lines(&all).as_bytes())?;
+        // Of what is not there git says that, and not its kind.
+        let of_kind = all.iter().zip(kinds.lines()).filter(|(_, kind)| *kind == "commit");
+        let commits: BTreeSet<Sha> = of_kind.map(|(sha, _)| sha.clone()).collect();
+        if !commits.is_empty() {
+            let own = self.ask(&["rev-list", "--stdin", "--not", "--all"], lines(&commits).as_bytes())?;
+            let own: HashSet<&str> = own.lines().collect();
+            all.retain(|sha| !commits.contains(sha) || own.contains(sha.as_str()));
+        }
+        Ok(all)
     }
 
     /// Do what takes long: fill a folder.
@@ -185,7 +180,7 @@ impl Repo {
         let place = self.place();
         throwaway::create_at(&place)?;
         let (to, input) = (place.join("pack"), format!("{new}\n^{old}\n"));
-        let theirs = borrowed(&[from.objects()])?;
+        let theirs = borrowed(&from.objects())?;
         let run = Run {
             settings: self.settings,
             front: vec![format!("--git-dir={}", text(&self.dir)?)],
@@ -339,11 +334,9 @@ impl Repo {
     }
 }
 
-/// Folders of objects as git is told of them: quoted, for a path may have what separates it from the next.
-fn borrowed(objects: &[PathBuf]) -> Result<String> {
-    let quoted =
-        |path: &PathBuf| Ok(format!("\"{}\"", text(path)?.replace('\\', r"\\").replace('"', "\\\"")));
-    Ok(objects.iter().map(quoted).collect::<Result<Vec<_>>>()?.join(":"))
+/// A folder of objects as git is told of it: quoted, for a path may have what separates it from the next.
+fn borrowed(objects: &Path) -> Result<String> {
+    Ok(format!("\"{}\"", text(objects)?.replace('\\', r"\\").replace('"', "\\\"")))
 }
 
 /// A path without links.

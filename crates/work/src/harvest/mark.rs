@@ -119,16 +119,6 @@ impl Landing {
     }
 }
 
-/// Whether the owner's repository keeps a commit, by whatever name.
-///
-/// # Errors
-/// The repository is not there, or git fails.
-pub(crate) fn is_kept(repo: &Repo, sha: &Sha) -> Result<bool> {
-    let Some(commit) = repo.commit(sha.as_str())? else { return Ok(false) };
-    let args = ["rev-list", "--max-count=1", commit.as_str(), "--not", "--all"];
-    Ok(repo.ask(&args, &[])?.is_empty())
-}
-
 /// The files that are not the same in two commits, as plain text.
 pub(super) fn changed(repo: &Repo, one: &Sha, other: &Sha) -> Result<Vec<String>> {
     let all = "--ignore-submodules=none";

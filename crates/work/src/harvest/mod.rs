@@ -23,8 +23,8 @@ mod touched;
 mod way;
 
 pub use job::{Job, Landed, Mode, Outcome, Tree};
+pub(crate) use mark::is_taken_back;
 pub use mark::{Landing, landing};
-pub(crate) use mark::{is_kept, is_taken_back};
 pub use run::{harvest, settle};
 pub(crate) use source::Scratch;
 pub(crate) use target::{Target, owners, owners_at};

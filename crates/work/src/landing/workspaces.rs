@@ -1,7 +1,6 @@
 //! A task's workspace made, looked at and removed, and the record of it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use netsky_disk::state;
 use netsky_model::id::{AgentId, TaskId};
@@ -9,9 +8,9 @@ use netsky_model::task::State;
 use serde_json::json;
 
 use super::{Desk, Wish};
-use crate::git::{Identity, Repo, Sha};
-use crate::harvest::{Job, Landing, is_kept, landing, owners};
-use crate::workspace::{self, Elsewhere, Over, Removed, Swept, Workspace};
+use crate::git::{Identity, Remote, Repo, Sha};
+use crate::harvest::{Job, Landing, landing, owners};
+use crate::workspace::{self, Consent, Elsewhere, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
 /// What facts of workspaces begin with.
@@ -153,7 +152,8 @@ impl Desk<'_> {
         else {
             return false;
         };
-        workspace::unlanded(self.layout, &workspace.task, &There::of(&job, landing)).is_none()
+        There::of(&job, landing, &workspace.repo)
+            .is_ok_and(|there| workspace::unlanded(self.layout, &workspace.task, &there).is_none())
     }
 
     /// Whether somebody works in a task's workspace, or may begin to: what is not committed is seen by nobody else.
@@ -162,11 +162,13 @@ impl Desk<'_> {
         Ok(!is_over || state::exists(self.layout.dispatch(id))?)
     }
 
-    /// Removes a task's workspace with all that is in it: when all of it has landed, or whatever is in it where `is_forced`.
+    /// Removes a task's workspace with all that is in it, when all is kept elsewhere but what `consent` lets go.
     ///
     /// # Errors
     /// There is none, its task is not over, it has more than landed, or the system refuses.
-    pub fn remove_workspace(&self, id: &TaskId, is_forced: bool) -> Result<()> {
+    pub fn remove_workspace(&self, id: &TaskId, consent: Consent) -> Result<()> {
+        let is_forced = consent == Consent::All;
+        let nested = consent == Consent::Nested;
         workspace::give_back(self.layout, id)?;
         let found = match workspace::find(self.layout, id) {
             // What does not read is removed by force.
@@ -183,7 +185,7 @@ impl Desk<'_> {
         };
         let tell = |id: &TaskId| {
             let base = found.as_ref().map(|found| &found.base);
-            let data = json!({ "task": id, "forced": is_forced, "base": base });
+            let data = json!({ "task": id, "forced": is_forced, "nested": nested, "base": base });
             Ok(self.facts.append(REMOVED, id.as_str(), data).map(drop)?)
         };
         let removed = match (is_forced, &found) {
@@ -202,9 +204,9 @@ impl Desk<'_> {
                     return Err(Error::Untold(id.clone(), why));
                 }
                 // Who was given it meanwhile waits for its name.
-                let is_used = || self.is_in_use(id).unwrap_or(true);
-                let there = There::of(&job, landing);
-                workspace::remove(self.layout, id, Over::Landed(&there, &is_used), &tell)
+                let is_used = &|| self.is_in_use(id).unwrap_or(true);
+                let elsewhere = &There::of(&job, landing, &found.repo)?;
+                workspace::remove(self.layout, id, Over::Landed { elsewhere, nested, is_used }, &tell)
             }
         };
         match removed? {
@@ -215,17 +217,19 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed.
+    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; where `nested`, also
+    /// those that only repositories in them keep.
     ///
     /// # Errors
     /// The workspaces cannot be listed.
-    pub fn sweep_workspaces(&self) -> Result<Sweep> {
+    pub fn sweep_workspaces(&self, nested: bool) -> Result<Sweep> {
+        let consent = if nested { Consent::Nested } else { Consent::None };
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         let mut failed = workspace::give_all_back(self.layout).err();
         for (id, found) in workspace::list(self.layout)? {
             let removed = match self.is_in_use(&id) {
                 Ok(true) => continue,
-                Ok(false) => found.and_then(|_| self.remove_workspace(&id, false)),
+                Ok(false) => found.and_then(|_| self.remove_workspace(&id, consent)),
                 Err(error) => Err(error),
             };
             match removed {
@@ -261,32 +265,32 @@ impl Desk<'_> {
         if is_told || workspace::find(self.layout, id)?.is_some() {
             return Ok(());
         }
-        self.facts.append(REMOVED, id.as_str(), json!({ "task": id, "forced": null, "base": null }))?;
+        self.facts.append(
+            REMOVED,
+            id.as_str(),
+            json!({ "task": id, "forced": null, "nested": null, "base": null }),
+        )?;
         Ok(())
     }
 }
 
-/// What of a workspace has landed, or is the owner's.
+/// What of a workspace has landed, or is in a repository of the owner's or in our copy of an address.
 struct There {
-    repo: Result<Repo>,
+    repos: Vec<Repo>,
     landing: Landing,
 }
 
 impl There {
-    fn of(job: &Job, landing: Landing) -> There {
-        There { repo: owners(job), landing }
+    fn of(job: &Job, landing: Landing, origin: &Remote) -> Result<There> {
+        // A folder is the owner's repository itself.
+        let mirror = origin.path().is_none().then(|| workspace::mirror(&job.layout, &job.git, origin));
+        Ok(There { repos: [owners(job)?].into_iter().chain(mirror.flatten()).collect(), landing })
     }
 }
 
 impl Elsewhere for There {
-    fn has(&self, commit: &Sha) -> bool {
-        let is_theirs = || self.repo.as_ref().is_ok_and(|repo| is_kept(repo, commit).unwrap_or(false));
-        *commit == self.landing.tip || self.landing.sources.contains(commit) || is_theirs()
-    }
-
-    fn has_all(&self, objects: &[PathBuf], own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool {
-        let landed = self.landing.sources.iter().chain([&self.landing.tip]);
-        let theirs = theirs.iter().chain(landed).cloned().collect();
-        self.repo.as_ref().is_ok_and(|owners| owners.has_all(objects, own, &theirs).unwrap_or(false))
+    fn lacks(&self, mut all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>> {
+        all.retain(|sha| *sha != self.landing.tip && !self.landing.sources.contains(sha));
+        self.repos.iter().try_fold(all, |all, repo| repo.lacks(all))
     }
 }

@@ -7,7 +7,7 @@ use netsky_model::id::TaskId;
 
 use super::mirror::{self, Mirror};
 use super::remove::{removals, restore};
-use super::{AUTHORS, KNOWN, NO_PUSH, REPO, Workspace, find};
+use super::{KNOWN, REPO, Workspace, find};
 use crate::git::{Git, Identity, RefName, Remote, Repo};
 use crate::{Error, Result};
 
@@ -118,9 +118,8 @@ fn fill(git: &Git, mirror: &Mirror, wish: &Wish, workspace: &Workspace, at: &std
         write_author(at, author)?;
     }
     // From its `.git`: it is changed where somebody else goes on with the task, and git is never run in there again.
-    let author = format!("--config=include.path={AUTHORS}");
-    let no_push = format!("--config=remote.origin.pushurl={NO_PUSH}");
-    options.extend([&*no_push, &author]);
+    let author = format!("--config=include.path=../../{AUTHOR}");
+    options.extend(["--config=remote.origin.pushurl=/dev/null", &author]);
     // All of it is synced at once when it is whole.
     crate::git::clone(git, &options, crate::git::text(mirror.repo.dir())?, &to, &["core.fsync=none"])?;
     // A template would bring hooks too; this one folder of it is written to by hand (`exclude`).

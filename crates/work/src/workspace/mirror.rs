@@ -53,6 +53,12 @@ fn lock_of(layout: &Layout, key: &str) -> PathBuf {
     layout.mirrors().join(format!("{key}.lock"))
 }
 
+/// The mirror of a repository as it was brought up to date last, if there is one.
+pub(crate) fn found(layout: &Layout, git: &Git, remote: &Remote) -> Option<Repo> {
+    let at = layout.mirrors().join(format!("{}.git/git", key(remote)));
+    at.is_dir().then(|| Repo::new(git, &at))
+}
+
 /// The mirror of a repository, brought up to date.
 pub(super) fn fresh(layout: &Layout, git: &Git, remote: &Remote, share_from: u64) -> Result<Mirror> {
     let format = remote.path().map_or(Ok(String::new()), |path| format_of(git, path))?;

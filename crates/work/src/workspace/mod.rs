@@ -5,14 +5,15 @@
 //! and not by reference: what is removed there stays here, and packs that somebody wrote to are never handed out again. We never
 //! run git in it again: its agent may have made anything of it.
 //!
-//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `inner` → `taken` → `remove` and [`gc`].
+//! Reading order: [`Workspace`] → `create` (with `mirror`) → `names` → `nested` → `unlanded` → `taken` → `remove` and [`gc`].
 
 mod create;
-mod inner;
 mod mirror;
 mod names;
+mod nested;
 mod remove;
 mod taken;
+mod unlanded;
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -30,16 +31,13 @@ use crate::Result;
 use crate::git::{Identity, RefName, Remote, Sha};
 
 pub use create::{SHARE_FROM, Wish, create};
+pub(crate) use mirror::found as mirror;
 pub use remove::{Over, Removed, Swept, gc, give_all_back, give_back, remove};
 
 /// What is known of a workspace, beside the clone and out of its reach.
 const KNOWN: &str = "workspace.json";
 /// The clone.
 const REPO: &str = "repo";
-/// Where its settings say whom its commits are by, from its `.git`.
-const AUTHORS: &str = "../../author";
-/// Where its `origin` is pushed to: nowhere.
-const NO_PUSH: &str = "/dev/null";
 
 /// A task's clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,13 +69,24 @@ impl Workspace {
     }
 }
 
-/// What is kept elsewhere than in a workspace; not where that cannot be seen.
+/// What is kept elsewhere than in a workspace.
 pub trait Elsewhere {
-    /// Whether a commit is.
-    fn has(&self, commit: &Sha) -> bool;
+    /// Which of these objects are not.
+    ///
+    /// # Errors
+    /// That cannot be seen.
+    fn lacks(&self, all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>>;
+}
 
-    /// Whether all commits are that are before `own` and not before `theirs`; their objects are in these folders.
-    fn has_all(&self, objects: &[PathBuf], own: &BTreeSet<Sha>, theirs: &BTreeSet<Sha>) -> bool;
+/// What may go with a workspace though it is kept nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// Nothing.
+    None,
+    /// What repositories in it have, besides its clone.
+    Nested,
+    /// All.
+    All,
 }
 
 /// Bytes on the disk.
@@ -96,9 +105,9 @@ impl Bytes {
     }
 }
 
-/// What a task's workspace has that is kept nowhere else.
+/// What a task's workspace has that is kept nowhere else, repositories in it besides its clone included.
 pub fn unlanded(layout: &Layout, task: &TaskId, elsewhere: &dyn Elsewhere) -> Option<String> {
-    names::unlanded(&layout.workspace(task), elsewhere)
+    unlanded::unlanded(&layout.workspace(task), elsewhere, false)
 }
 
 /// Whom commits in a task's workspace are by from now on; nothing where it has none.

@@ -10,8 +10,8 @@ use netsky_disk::{random, state, throwaway};
 use netsky_model::id::TaskId;
 
 use super::create::NEW;
-use super::names::unlanded;
 use super::taken::{give_git, take_git};
+use super::unlanded::unlanded;
 use super::{Elsewhere, list, mirror};
 use crate::git::Remote;
 use crate::{Error, Result};
@@ -30,8 +30,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Why a workspace may go.
 #[derive(Clone, Copy)]
 pub enum Over<'a> {
-    /// All of it has landed, or is the owner's; and whether somebody works there by now.
-    Landed(&'a dyn Elsewhere, &'a dyn Fn() -> bool),
+    /// All of it is kept elsewhere.
+    Landed {
+        /// Where.
+        elsewhere: &'a dyn Elsewhere,
+        /// Whether that of repositories in it, besides its clone, need not be.
+        nested: bool,
+        /// Whether somebody works there by now.
+        is_used: &'a dyn Fn() -> bool,
+    },
     /// The owner says so.
     Forced,
 }
@@ -63,9 +70,8 @@ pub fn remove(
     }
     let more = |at: &Path| match over {
         Over::Forced => None,
-        Over::Landed(elsewhere, is_used) => {
-            unlanded(at, elsewhere).or_else(|| is_used().then(|| "somebody works there again".to_owned()))
-        }
+        Over::Landed { elsewhere, nested, is_used } => unlanded(at, elsewhere, nested)
+            .or_else(|| is_used().then(|| "somebody works there again".to_owned())),
     };
     if let Some(more) = more(&at) {
         // Another may have removed it meanwhile.
@@ -83,7 +89,7 @@ pub fn remove(
     crate::point("work.workspace.leaving")?;
     let at = folder.path().join(&leaving);
     let taken = match over {
-        Over::Landed(..) => take_git(&at).and_then(|()| crate::point("work.workspace.taken")),
+        Over::Landed { .. } => take_git(&at).and_then(|()| crate::point("work.workspace.taken")),
         Over::Forced => Ok(()),
     };
     // Whoever was in its clone may have committed until then, and no more; who is in another repository within it still may.

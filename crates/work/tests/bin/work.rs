@@ -4,7 +4,7 @@
 //! what came of it, in the words of `Debug`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use netsky_bus::Bus;
@@ -37,14 +37,14 @@ fn main() {
             let bus = Bus::open(&layout, &Nobody);
             let exe = std::env::current_exe().expect("a program");
             let desk = Desk::open(&layout, &bus, &exe, Actor::Keeper(Sender::owner()));
-            said(desk.and_then(|desk| desk.sweep_workspaces()))
+            said(desk.and_then(|desk| desk.sweep_workspaces(false)))
         }
         ["remove", home, task, tip] => {
             let landed = UpTo(tip.parse().expect("a commit"));
             said(remove(
                 &Layout::new(home),
                 &task.parse().expect("a task"),
-                Over::Landed(&landed, &|| false),
+                Over::Landed { elsewhere: &landed, nested: false, is_used: &|| false },
                 &|_| Ok(()),
             ))
         }
@@ -105,11 +105,8 @@ fn said<T: std::fmt::Debug, E: std::fmt::Display>(came: Result<T, E>) -> i32 {
 struct UpTo(Sha);
 
 impl Elsewhere for UpTo {
-    fn has(&self, commit: &Sha) -> bool {
-        *commit == self.0
-    }
-
-    fn has_all(&self, _: &[PathBuf], _: &BTreeSet<Sha>, _: &BTreeSet<Sha>) -> bool {
-        false
+    fn lacks(&self, mut all: BTreeSet<Sha>) -> netsky_work::Result<BTreeSet<Sha>> {
+        all.remove(&self.0);
+        Ok(all)
     }
 }

@@ -18,7 +18,7 @@ use netsky_work::git::{Git, Sha};
 use netsky_work::harvest::harvest;
 use netsky_work::landing::Desk;
 use netsky_work::task::{Board, Error as Refused};
-use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
+use netsky_work::workspace::{self, Consent, Over, Removed, SHARE_FROM, Wish};
 
 use crate::support::{
     Bench, HELPER, command, commit, git, head, landed, main_branch, meanwhile, sweep, task,
@@ -134,9 +134,9 @@ fn i9_a_workspace_that_is_worked_in_again_stays() {
     desk(&bench, |desk| desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed"));
     let is_kept = || {
         desk(&bench, |desk| {
-            let removed = desk.remove_workspace(&task("t1"), false);
+            let removed = desk.remove_workspace(&task("t1"), Consent::None);
             assert!(matches!(removed, Err(Error::InUse(_))), "{removed:?}");
-            assert!(desk.sweep_workspaces().expect("swept").gone.is_empty());
+            assert!(desk.sweep_workspaces(false).expect("swept").gone.is_empty());
         });
         assert!(workspace::find(&bench.layout, &task("t1")).expect("looked").is_some());
     };
@@ -184,9 +184,9 @@ fn i9_what_is_on_another_branch_of_a_workspace_keeps_it() {
         commit(&clone, "idea", "of its own\n", "an idea");
         let is_kept = || {
             desk(&bench, |desk| {
-                let removed = desk.remove_workspace(&task("t1"), false);
+                let removed = desk.remove_workspace(&task("t1"), Consent::None);
                 assert!(matches!(removed, Err(Error::NotLanded(..))), "{put:?}: {removed:?}");
-                assert!(desk.sweep_workspaces().expect("swept").gone.is_empty(), "{put:?}");
+                assert!(desk.sweep_workspaces(false).expect("swept").gone.is_empty(), "{put:?}");
             });
         };
         is_kept();
@@ -227,7 +227,7 @@ fn i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_
             assert!(command(&clone).arg("branch").arg(odd).status().expect("git runs").success());
             git(&clone, &["pack-refs", "--all"]);
         }
-        match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
+        match desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::None)) {
             Err(Error::NotLanded(_, what)) => assert_eq!(what, format!("{name} is at {idea}")),
             other => panic!("{other:?}"),
         }
@@ -275,7 +275,7 @@ fn i9_a_workspace_that_cannot_be_removed_keeps_no_other() {
     let new = bench.layout.workspaces().join(".new-t3-1");
     drop(netsky_disk::throwaway::create_held(&new).expect("made"));
     for _ in 0..2 {
-        let swept = desk(&bench, |desk| desk.sweep_workspaces().expect("the others are"));
+        let swept = desk(&bench, |desk| desk.sweep_workspaces(false).expect("the others are"));
         assert!(swept.failed.is_some() && swept.kept.is_empty(), "{swept:?}");
         assert!(!bench.layout.workspace(&task("t2")).exists() && !new.exists());
     }
@@ -311,7 +311,7 @@ fn i9_a_harvest_whose_task_another_one_closed_meanwhile_says_that_it_has_landed(
     let output = meanwhile(land(&bench, "t1", "work.landing.started=stop"), || {
         desk(&bench, |desk| {
             desk.harvest(&netsky_work::landing::Wish::of(&task("t1"))).expect("landed");
-            desk.remove_workspace(&task("t1"), false).expect("removed");
+            desk.remove_workspace(&task("t1"), Consent::None).expect("removed");
         });
     });
     let said = String::from_utf8_lossy(&output.stdout);
@@ -338,7 +338,7 @@ fn i9_the_workspace_of_work_that_the_owner_brought_to_main_may_go() {
         }
         assert!(state(&board, "t1").is_closed(), "{by_hand:?}");
         let more = commit(&clone, "e", "more\n", "second");
-        let kept = desk(&bench, |desk| desk.remove_workspace(&task("t1"), false));
+        let kept = desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::None));
         assert!(matches!(kept, Err(Error::NotLanded(..))), "{by_hand:?}: {more} has not");
         git(&clone, &["reset", "-q", "--hard", "HEAD^"]);
         assert_eq!(sweep(&bench).gone, [task("t1")], "{by_hand:?}");
@@ -439,7 +439,7 @@ fn t19_fm_harvest_kill_work_whose_last_commit_changes_nothing_has_landed_and_is_
         }
         assert_eq!((facts(&bench, "harvest.landed"), facts(&bench, "harvest.refused")), (1, 0), "{last}");
         assert_eq!(bench.times_landed("t1"), 1, "{last}");
-        desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)).expect("it may go");
+        desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::None)).expect("it may go");
         bench.assert_whole();
     }
 }

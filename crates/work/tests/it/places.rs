@@ -11,7 +11,7 @@ use netsky_model::task::{Change, Event, How, State};
 use netsky_work::git::Git;
 use netsky_work::harvest::{Outcome, Tree, harvest};
 use netsky_work::landing::Wish;
-use netsky_work::workspace;
+use netsky_work::workspace::{self, Consent};
 
 use crate::desk::{bench, desk, draft, facts, land, state};
 use crate::support::{Bench, command, commit, git, head, landed, main_branch, task};
@@ -104,7 +104,7 @@ fn i9_what_landed_is_known_where_main_has_become_another_branchs_name() {
             "{:?}",
             again.outcome
         );
-        desk.remove_workspace(&task("t1"), false).expect("all of it has landed");
+        desk.remove_workspace(&task("t1"), Consent::None).expect("all of it has landed");
     });
 }
 
@@ -248,7 +248,7 @@ fn t19_fm_harvest_kill_what_a_dead_one_landed_is_told_of_a_task_that_was_closed_
         land(&bench, "t1", &format!("{point}=kill")).output().expect("it starts");
         board.act(&task("t1"), Event::Closed { how, why: None }).expect("closed");
         desk(&bench, |desk| match by_removal {
-            true => desk.remove_workspace(&task("t1"), false).expect("all of it has landed"),
+            true => desk.remove_workspace(&task("t1"), Consent::None).expect("all of it has landed"),
             false => drop(desk.harvest(&Wish::of(&task("t1"))).expect("it is brought to its end")),
         });
         let landed = How::Landed { sha: bench.main().to_string(), main: "main".into() };
@@ -269,7 +269,7 @@ fn t19_fm_harvest_kill_what_a_dead_one_landed_is_told_before_its_workspace_is_dr
         if is_more {
             commit(&clone, "e", "more\n", "second");
         }
-        desk(&bench, |desk| desk.remove_workspace(&task("t1"), true).expect("dropped"));
+        desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::All).expect("dropped"));
         assert_eq!((facts(&bench, "harvest.landed"), state(&board, "t1").is_closed()), (1, !is_more));
         bench.assert_whole();
     }
@@ -317,7 +317,7 @@ fn t19_what_landed_and_was_taken_back_is_said_to_be_so() {
     let dry = Wish { is_dry: true, ..Wish::of(&task("t1")) };
     let said = desk(&bench, |desk| desk.harvest(&dry).expect("asked"));
     assert!(matches!(said.outcome, Outcome::Refused(why) if why.contains("has its branch land anew")));
-    desk(&bench, |desk| desk.remove_workspace(&task("t1"), true).expect("dropped"));
+    desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::All).expect("dropped"));
     assert!(matches!(ask().outcome, Outcome::Refused(why) if why.contains("its workspace is gone")));
     git(&bench.repo, &["reset", "-q", "--hard", "ORIG_HEAD"]);
     assert!(matches!(ask().outcome, Outcome::AlreadyLanded { .. }));

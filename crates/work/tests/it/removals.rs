@@ -11,7 +11,7 @@ use netsky_disk::lock::Lock;
 use netsky_model::task::Event;
 use netsky_work::Error;
 use netsky_work::landing::Wish;
-use netsky_work::workspace::{self, Removed};
+use netsky_work::workspace::{self, Consent, Removed};
 
 use crate::desk::{bench, desk, draft, facts};
 use crate::support::{Bench, HELPER, command, commit, git, head, landed, meanwhile, sweep, task};
@@ -104,7 +104,7 @@ fn i9_fm_workspace_remove_kill_a_clone_that_was_removed_by_hand_meanwhile_stops_
     remover(&bench, "work.workspace.taken=kill").output().expect("it runs");
     fs::remove_dir_all(clone_in(&bench, ".leaving-")).expect("there");
     sweep(&bench);
-    desk(&bench, |desk| desk.remove_workspace(&task("t1"), true).expect("dropped"));
+    desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::All).expect("dropped"));
     assert_eq!(facts(&bench, "workspace.removed"), 1);
 }
 
@@ -119,7 +119,10 @@ fn i9_what_an_agent_makes_where_its_repository_was_is_beside_it_then() {
     commit(&clone, "e", "more\n", "second");
     desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("it is there again"));
     let swept = sweep(&bench);
-    assert!(swept.gone.is_empty() && swept.kept[0].1.contains("/.git has commits that"), "{swept:?}");
+    assert!(
+        swept.gone.is_empty() && swept.kept[0].1.contains("/.git is a repository of its own"),
+        "{swept:?}"
+    );
     let there = bench.layout.workspace(&task("t1")).join("repo");
     assert_eq!(git(&there, &["branch", "--show-current"]), "task/t1");
 }
@@ -202,7 +205,7 @@ fn a17_a12_what_stands_in_the_place_of_a_name_is_not_told() {
     desk(&bench, |desk| desk.harvest(&Wish::of(&task("t1"))).expect("landed"));
     let (name, secret) = (clone.join(".git/refs/heads/zz"), bench.temp.path().join("secret"));
     fs::write(&secret, "a key\n").expect("written");
-    let told = || match desk(&bench, |desk| desk.remove_workspace(&task("t1"), false)) {
+    let told = || match desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::None)) {
         Err(Error::NotLanded(_, what)) => what,
         other => panic!("{other:?}"),
     };
@@ -219,5 +222,5 @@ fn a17_a12_what_stands_in_the_place_of_a_name_is_not_told() {
     assert_eq!(told(), "its refs do not read");
     fs::remove_file(clone.join(".git/refs")).expect("there");
     fs::rename(clone.join(".git/away"), clone.join(".git/refs")).expect("there");
-    desk(&bench, |desk| desk.remove_workspace(&task("t1"), false).expect("all of it has landed"));
+    desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::None).expect("all of it has landed"));
 }

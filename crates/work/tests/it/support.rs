@@ -227,7 +227,7 @@ pub(crate) fn landed(outcome: Outcome) -> Landed {
 
 /// What a sweep of the desk does, in which nothing fails.
 pub(crate) fn sweep(bench: &Bench) -> Sweep {
-    let swept = crate::desk::desk(bench, |desk| desk.sweep_workspaces().expect("swept"));
+    let swept = crate::desk::desk(bench, |desk| desk.sweep_workspaces(false).expect("swept"));
     assert!(swept.failed.is_none(), "{swept:?}");
     swept
 }
@@ -243,11 +243,8 @@ pub(crate) fn swept(layout: &Layout) -> Swept {
 pub(crate) struct UpTo(pub(crate) Sha);
 
 impl Elsewhere for UpTo {
-    fn has(&self, commit: &Sha) -> bool {
-        *commit == self.0
-    }
-
-    fn has_all(&self, _: &[PathBuf], _: &BTreeSet<Sha>, _: &BTreeSet<Sha>) -> bool {
-        false
+    fn lacks(&self, mut all: BTreeSet<Sha>) -> netsky_work::Result<BTreeSet<Sha>> {
+        all.remove(&self.0);
+        Ok(all)
     }
 }

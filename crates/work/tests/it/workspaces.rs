@@ -153,7 +153,7 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     let came = landed(bench.harvest("t1"));
     let later = commit(&clone, "d", "newer\n", "second");
     let up_to = UpTo(came.tip);
-    let over = Over::Landed(&up_to, &|| false);
+    let over = Over::Landed { elsewhere: &up_to, nested: false, is_used: &|| false };
     assert_eq!(
         remove(&bench.layout, &task("t1"), over, &|_| Ok(())).expect("looked"),
         Removed::HasMore(format!("refs/heads/task/t1 is at {later}"))
@@ -168,7 +168,7 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     mode.set_readonly(true);
     fs::set_permissions(&shut, mode).expect("set");
     let up_to = UpTo(came.tip);
-    let over = Over::Landed(&up_to, &|| false);
+    let over = Over::Landed { elsewhere: &up_to, nested: false, is_used: &|| false };
     assert_eq!(remove(&bench.layout, &task("t1"), over, &|_| Ok(())).expect("removed"), Removed::Gone);
     assert_eq!(
         remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(())).expect("looked"),

@@ -250,7 +250,10 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is on another branch keeps a workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("!is_searched(name)", "name.as_slice() == known.branch.as_str().as_bytes()"),
+        (
+            "Some((name, at?))",
+            "Some((name, at?)).filter(|(name, _)| name.starts_with(b\"refs/heads/task/\"))",
+        ),
         "desk::i9_what_is_on_another_branch_of_a_workspace_keeps_it",
     ),
     of_work(
@@ -332,8 +335,8 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_work(
         "what the owner has on main keeps no workspace",
         "I9",
-        "crates/work/src/workspace/names.rs",
-        ("at.parse().is_ok_and(|at| elsewhere.has(&at))", "at.is_empty()"),
+        "crates/work/src/landing/workspaces.rs",
+        ("self.repos.iter().try_fold(all, |all, repo| repo.lacks(all))", "Ok(all)"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -381,7 +384,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what has landed of a branch keeps no workspace",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        ("landing.sources.contains(commit)", "landing.sources.contains(&self.landing.tip)"),
+        (" && !self.landing.sources.contains(sha)", ""),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_verbs(
@@ -402,11 +405,11 @@ pub(super) const ROWS: &[Safeguard] = &[
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
-        "what another remote has is kept nowhere",
+        "what is called as a branch of a remote keeps a workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("is_origin && remotes.has(ORIGIN, &git, name)", "name.starts_with(b\"refs/remotes/\")"),
-        "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
+        ("Some((name, at?))", "Some((name, at?)).filter(|(name, _)| !name.starts_with(b\"refs/remotes/\"))"),
+        "nested::i9_what_is_called_as_a_branch_of_its_origin_is_asked_there",
     ),
     of_work(
         "for who is no workspace's no folder is made",

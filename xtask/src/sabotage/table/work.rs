@@ -386,11 +386,8 @@ pub(super) const ROWS: &[Safeguard] = &[
     of_work(
         "a workspace with more than landed stays",
         "T19",
-        "crates/work/src/workspace/names.rs",
-        (
-            "own.find(|(_, at)| !is_there(at)) else {",
-            "own.find(|(_, at)| !is_there(at) && at.is_empty()) else {",
-        ),
+        "crates/work/src/workspace/unlanded.rs",
+        ("if all.is_empty() { all }", "if all.len() < 100 { BTreeSet::new() }"),
         "workspaces::a_workspace_goes_when_it_has_landed_or_by_force",
     ),
     Safeguard {

@@ -11,12 +11,16 @@ use crate::run::Run;
 
 /// Remove workspaces that have landed, what dead programs left of others, and copies of repositories that none is of
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Also those that only repositories in them keep, besides their clones (submodules, what a build fetched)
+    #[arg(long)]
+    nested: bool,
+}
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
         let Sweep { swept, gone, kept, failed } =
-            at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces()?))?;
+            at_desk(cx, A_WORKSPACE, |desk| Ok(desk.sweep_workspaces(self.nested)?))?;
         let failed = || failed.map_or(Ok(()), |error| Err(error.into()));
         if cx.json {
             return output::json(&json!({

@@ -1,6 +1,7 @@
 //! `netsky workspace remove`: a clone that is not needed any more.
 
 use netsky_model::id::TaskId;
+use netsky_work::workspace::Consent;
 use serde_json::json;
 
 use super::{A_WORKSPACE, at_desk};
@@ -14,6 +15,9 @@ use crate::run::Run;
 pub(crate) struct Args {
     /// Whose
     task: TaskId,
+    /// Also with repositories in it besides its clone (submodules, what a build fetched), whatever these have
+    #[arg(long)]
+    nested: bool,
     /// Also what has not landed
     #[arg(long)]
     force: bool,
@@ -21,7 +25,12 @@ pub(crate) struct Args {
 
 impl Run for Args {
     fn run(self, cx: &Context) -> Result<(), Error> {
-        at_desk(cx, A_WORKSPACE, |desk| Ok(desk.remove_workspace(&self.task, self.force)?))?;
+        let consent = match (self.force, self.nested) {
+            (true, _) => Consent::All,
+            (false, true) => Consent::Nested,
+            (false, false) => Consent::None,
+        };
+        at_desk(cx, A_WORKSPACE, |desk| Ok(desk.remove_workspace(&self.task, consent)?))?;
         match cx.json {
             true => output::json(&json!({ "id": self.task, "done": "removed" })),
             false => output::say(&format!("the workspace of task {} is removed", self.task)),

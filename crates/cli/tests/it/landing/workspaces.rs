@@ -177,11 +177,36 @@ fn a25_i9_a_home_that_was_moved_knows_what_has_landed_and_what_keeps_a_workspace
     std::fs::remove_dir_all(bench.home.path()).expect("ours");
     netsky(&moved, &["home", "adopt"]).works();
     let told = netsky(&moved, &["workspace", "gc"]).works().to_owned();
-    assert!(told.contains("store has commits that are seen nowhere else"), "{told}");
+    assert!(told.contains("/store is a repository of its own: refs/heads/"), "{told}");
     assert!(told.contains("`netsky workspace remove TASK --force` drops one"), "{told}");
     std::fs::remove_dir_all(moved.path().join("workspaces/3/store")).expect("there");
     let told = netsky(&moved, &["workspace", "gc"]).works().to_owned();
     assert!(told.starts_with("removed 1 workspaces that have landed"), "{told}");
+}
+
+#[test]
+fn i9_repositories_within_a_workspace_go_by_a_word_of_their_own() {
+    let bench = Bench::new();
+    for id in ["3", "4"] {
+        let clone = bench.workspace(id);
+        commit(&clone, id, "new\n");
+        git(&clone, &["init", "-q", "--template=", "dep"]);
+        commit(&clone.join("dep"), "own", "own\n");
+        bench.run(&["task", "harvest", id]).works();
+    }
+    let what = "repo/dep/.git is a repository of its own: refs/heads/";
+    bench.run(&["workspace", "remove", "3"]).fails_with(4, &[what, "`--nested` lets such repositories go"]);
+    bench.run(&["workspace", "remove", "3", "--nested"]).works();
+    let told = bench.run(&["workspace", "gc"]).works().to_owned();
+    assert!(told.contains("the workspace of task 4 stays: ") && told.contains(what), "{told}");
+    let told = bench.run(&["workspace", "gc", "--nested"]).works().to_owned();
+    assert!(told.starts_with("removed 1 workspaces that have landed"), "{told}");
+    assert!(!bench.clone_of("3").exists() && !bench.clone_of("4").exists());
+    let removed = bench.facts("workspace.removed");
+    assert!(
+        removed.iter().all(|fact| fact.data["nested"] == true && fact.data["forced"] == false),
+        "{removed:?}"
+    );
 }
 
 #[test]
