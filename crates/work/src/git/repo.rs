@@ -98,11 +98,8 @@ impl Repo {
         self.tell(args, input)?.well(args[0])
     }
 
-    /// Which of these objects it keeps by no name: no name is of them, and of commits, none of what came behind them either.
+    /// Which of these objects it keeps by no name: no name is of them, nor of a commit that is behind them.
     pub(crate) fn lacks(&self, mut all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>> {
-        let named = self.ask(&["for-each-ref", "--format=%(objectname)%0a%(*objectname)"], &[])?;
-        let named: HashSet<&str> = named.lines().collect();
-        all.retain(|sha| !named.contains(sha.as_str()));
         let lines = |all: &BTreeSet<Sha>| all.iter().map(|sha| format!("{sha}\n")).collect::<String>();
         if all.is_empty() {
             return Ok(all);
@@ -115,6 +112,12 @@ impl Repo {
             let own = self.ask(&["rev-list", "--stdin", "--not", "--all"], lines(&commits).as_bytes())?;
             let own: HashSet<&str> = own.lines().collect();
             all.retain(|sha| !commits.contains(sha) || own.contains(sha.as_str()));
+        }
+        // Tags, and what else names may be of. Last, for of many names it takes long.
+        if !all.is_empty() {
+            let named = self.ask(&["for-each-ref", "--format=%(objectname)"], &[])?;
+            let named: HashSet<&str> = named.lines().collect();
+            all.retain(|sha| !named.contains(sha.as_str()));
         }
         Ok(all)
     }

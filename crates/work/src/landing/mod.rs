@@ -25,7 +25,7 @@ use netsky_model::task::{Actor, Task};
 use netsky_runtime::Config;
 
 pub use harvest::{Harvested, Wish};
-pub use workspaces::{Created, Standing, Sweep};
+pub use workspaces::{Consent, Created, Standing, Sweep};
 
 use crate::Result;
 use crate::git::Git;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{Desk, Wish};
 use crate::git::{Identity, Remote, Repo, Sha};
 use crate::harvest::{Job, Landing, landing, owners};
-use crate::workspace::{self, Consent, Elsewhere, Over, Removed, Swept, Workspace};
+use crate::workspace::{self, Elsewhere, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
 
 /// What facts of workspaces begin with.
@@ -40,6 +40,17 @@ pub struct Sweep {
     pub kept: Vec<(TaskId, String)>,
     /// What failed first; the rest was done all the same.
     pub failed: Option<Error>,
+}
+
+/// What may go with a workspace though it is kept nowhere else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consent {
+    /// Nothing.
+    None,
+    /// What repositories in it have, besides its clone.
+    Nested,
+    /// All.
+    All,
 }
 
 /// A workspace and how it stands.
@@ -168,7 +179,7 @@ impl Desk<'_> {
     /// There is none, its task is not over, it has more than landed, or the system refuses.
     pub fn remove_workspace(&self, id: &TaskId, consent: Consent) -> Result<()> {
         let is_forced = consent == Consent::All;
-        let nested = consent == Consent::Nested;
+        let lets_nested_go = consent == Consent::Nested;
         workspace::give_back(self.layout, id)?;
         let found = match workspace::find(self.layout, id) {
             // What does not read is removed by force.
@@ -185,7 +196,7 @@ impl Desk<'_> {
         };
         let tell = |id: &TaskId| {
             let base = found.as_ref().map(|found| &found.base);
-            let data = json!({ "task": id, "forced": is_forced, "nested": nested, "base": base });
+            let data = json!({ "task": id, "forced": is_forced, "nested": lets_nested_go, "base": base });
             Ok(self.facts.append(REMOVED, id.as_str(), data).map(drop)?)
         };
         let removed = match (is_forced, &found) {
@@ -206,7 +217,7 @@ impl Desk<'_> {
                 // Who was given it meanwhile waits for its name.
                 let is_used = &|| self.is_in_use(id).unwrap_or(true);
                 let elsewhere = &There::of(&job, landing, &found.repo)?;
-                workspace::remove(self.layout, id, Over::Landed { elsewhere, nested, is_used }, &tell)
+                workspace::remove(self.layout, id, Over::Landed { elsewhere, lets_nested_go, is_used }, &tell)
             }
         };
         match removed? {
@@ -217,13 +228,13 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; where `nested`, also
-    /// those that only repositories in them keep.
+    /// Removes what dead processes left, mirrors that no workspace is of, and the workspaces that have landed; where
+    /// `lets_nested_go`, also those that only repositories in them keep.
     ///
     /// # Errors
     /// The workspaces cannot be listed.
-    pub fn sweep_workspaces(&self, nested: bool) -> Result<Sweep> {
-        let consent = if nested { Consent::Nested } else { Consent::None };
+    pub fn sweep_workspaces(&self, lets_nested_go: bool) -> Result<Sweep> {
+        let consent = if lets_nested_go { Consent::Nested } else { Consent::None };
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         let mut failed = workspace::give_all_back(self.layout).err();
         for (id, found) in workspace::list(self.layout)? {
@@ -274,7 +285,8 @@ impl Desk<'_> {
     }
 }
 
-/// What of a workspace has landed, or is in a repository of the owner's or in our copy of an address.
+/// What of a workspace has landed, or is in a repository of the owner's. Of one that was made of an address also what our copy of
+/// that had as it was fetched last: there it is still, whatever becomes of the copy.
 struct There {
     repos: Vec<Repo>,
     landing: Landing,
@@ -290,7 +302,10 @@ impl There {
 
 impl Elsewhere for There {
     fn lacks(&self, mut all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>> {
+        // Their changes are on `main`, by other commits.
         all.retain(|sha| *sha != self.landing.tip && !self.landing.sources.contains(sha));
-        self.repos.iter().try_fold(all, |all, repo| repo.lacks(all))
+        self.repos.iter().try_fold(all, |all, repo| {
+            repo.lacks(all).map_err(|error| Error::unfit(repo.dir(), error.to_string()))
+        })
     }
 }

@@ -78,17 +78,6 @@ pub trait Elsewhere {
     fn lacks(&self, all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>>;
 }
 
-/// What may go with a workspace though it is kept nowhere else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
-    /// Nothing.
-    None,
-    /// What repositories in it have, besides its clone.
-    Nested,
-    /// All.
-    All,
-}
-
 /// Bytes on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bytes {

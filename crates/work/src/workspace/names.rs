@@ -22,26 +22,42 @@ const MOST: u64 = 64 * 1024 * 1024;
 /// What git calls the folder of a repository.
 pub(super) const GIT: &str = ".git";
 
+/// What a checkout has names in, besides `refs`: as git itself keeps what they are of. Not what was before a change of its own
+/// (`ORIG_HEAD`) and what was looked at (`FETCH_HEAD`).
+const OF_A_CHECKOUT: &[&str] = &[
+    "HEAD",
+    "MERGE_HEAD",
+    "MERGE_AUTOSTASH",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge/orig-head",
+    "rebase-merge/autostash",
+    "rebase-apply/orig-head",
+    "rebase-apply/autostash",
+];
+
 /// All names in a repository and what they are of, each `HEAD` that is no branch's among them, and not what only leads on.
 pub(super) fn refs(git: &Path) -> Result<Names> {
     if !is_real_folder(git) || !is_real_folder(git.join("refs")) {
         return Err(Error::unfit(git, "it is no folder of its own"));
     }
-    // A merge that is not committed yet names what it is of.
-    let mut files = vec![git.join("HEAD"), git.join("MERGE_HEAD")];
-    let linked = git.join("worktrees");
     let is_ref =
         |path: &Path, of: &Metadata| !of.is_dir() && path.extension().is_none_or(|end| end != "lock");
+    let mut files = Vec::new();
+    let mut checkouts = vec![git.to_owned()];
+    let linked = git.join("worktrees");
     each_below(&linked, |path, of| {
-        // `<name>/HEAD`, and what is of that checkout alone: `<name>/refs/…`
         let mut rest = path.strip_prefix(&linked).into_iter().flatten().skip(1);
-        let is_its = match rest.next() {
-            Some(first) if first == "HEAD" || first == "MERGE_HEAD" => rest.next().is_none(),
-            Some(first) => first == "refs" && is_ref(path, of),
-            None => false,
-        };
-        files.extend(is_its.then(|| path.to_owned()));
+        match rest.next() {
+            None if of.is_dir() => checkouts.push(path.to_owned()),
+            // What is of that checkout alone.
+            Some(first) if first == "refs" && is_ref(path, of) => files.push(path.to_owned()),
+            _ => {}
+        }
     })?;
+    for folder in checkouts {
+        files.extend(OF_A_CHECKOUT.iter().map(|name| folder.join(name)));
+    }
     each_below(&git.join("refs"), |path, of| files.extend(is_ref(path, of).then(|| path.to_owned())))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let mut all: BTreeMap<Vec<u8>, Option<String>> = BTreeMap::new();
@@ -59,17 +75,11 @@ pub(super) fn refs(git: &Path) -> Result<Names> {
     }
     // Behind the others: a git that packs them makes this file first, and only then removes those.
     let packed = bytes_of(&git.join("packed-refs"), MOST)?.unwrap_or_default();
-    let mut last = Vec::new();
     for line in packed.split(|byte| *byte == b'\n') {
         let mut parts = line.splitn(2, |byte| *byte == b' ');
-        match (parts.next().filter(|at| *at != b"#"), parts.next()) {
-            (Some(at), Some(name)) => {
-                all.entry(name.to_owned()).or_insert_with(|| Some(text(at)));
-                last = name.to_owned();
-            }
-            // Which commit the tag before it is of.
-            (Some([b'^', at @ ..]), None) => drop(all.insert([&last, &b"^"[..]].concat(), Some(text(at)))),
-            _ => {}
+        // A line before names has the word `#`, and one of what a tag is of is one word.
+        if let (Some(at), Some(name)) = (parts.next().filter(|at| *at != b"#"), parts.next()) {
+            all.entry(name.to_owned()).or_insert_with(|| Some(text(at)));
         }
     }
     Ok(all.into_iter().filter_map(|(name, at)| Some((name, at?))).collect())

@@ -25,7 +25,7 @@ pub(super) fn repositories(
         let is_anothers = || folder.symlink_metadata().is_ok_and(|of| of.uid() != env::user());
         let entries = match read_dir(&folder) {
             Ok(entries) => entries,
-            Err(e) if e.kind() == ErrorKind::NotFound => continue,
+            Err(e) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&e.kind()) => continue,
             // What its agent shut goes with the workspace all the same, and it made nothing in what is another's.
             Err(e) if e.kind() == ErrorKind::PermissionDenied && is_anothers() => continue,
             Err(e) => return Err((folder, e)),

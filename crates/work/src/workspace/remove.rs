@@ -34,8 +34,8 @@ pub enum Over<'a> {
     Landed {
         /// Where.
         elsewhere: &'a dyn Elsewhere,
-        /// Whether that of repositories in it, besides its clone, need not be.
-        nested: bool,
+        /// Whether what repositories in it have, besides its clone, need not be.
+        lets_nested_go: bool,
         /// Whether somebody works there by now.
         is_used: &'a dyn Fn() -> bool,
     },
@@ -70,7 +70,7 @@ pub fn remove(
     }
     let more = |at: &Path| match over {
         Over::Forced => None,
-        Over::Landed { elsewhere, nested, is_used } => unlanded(at, elsewhere, nested)
+        Over::Landed { elsewhere, lets_nested_go, is_used } => unlanded(at, elsewhere, lets_nested_go)
             .or_else(|| is_used().then(|| "somebody works there again".to_owned())),
     };
     if let Some(more) = more(&at) {

@@ -5,25 +5,25 @@
 //! commits alone: nothing that an agent can write says so.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::is_real_folder;
 use netsky_disk::state;
 
-use super::names::{Names, refs, tip_of};
+use super::names::{GIT, Names, refs};
 use super::nested::repositories;
 use super::taken::{TAKEN, git_of, is_going};
-use super::{Elsewhere, KNOWN, Workspace};
+use super::{Elsewhere, KNOWN, REPO, Workspace};
 use crate::Result;
 use crate::git::{Sha, plain_line};
 
-/// The first that is found, as plain text. Where `nested`, repositories in it besides its clone are not looked at.
-pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere, nested: bool) -> Option<String> {
-    look(at, elsewhere, nested)
+/// The first that is found, as plain text. Where `lets_nested_go`, repositories in it besides its clone are not looked at.
+pub(super) fn unlanded(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Option<String> {
+    look(at, elsewhere, lets_nested_go)
         .unwrap_or_else(|error| Some(plain_line(&format!("what is kept elsewhere cannot be seen: {error}"))))
 }
 
-fn look(at: &Path, elsewhere: &dyn Elsewhere, nested: bool) -> Result<Option<String>> {
+fn look(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Result<Option<String>> {
     let Ok(Some(known)) = state::read_json::<Workspace>(at.join(KNOWN)) else {
         return Ok(Some("it does not say what it is".to_owned()));
     };
@@ -33,33 +33,29 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, nested: bool) -> Result<Option<Str
         return Ok(Some(format!("{} is in the way: move it out of the workspace", plain(&taken))));
     }
     let git = git_of(at);
-    // Names that are kept otherwise than in files are not seen.
-    if tip_of(&git, &known).is_none() {
-        return Ok(Some(format!("{} is not there", known.branch)));
-    }
     let Ok(own) = refs(&git) else { return Ok(Some("its refs do not read".to_owned())) };
-    if let Some(lacking) = first_lacking(&own, &known.base, elsewhere)? {
-        return Ok(Some(lacking));
+    let found = if lets_nested_go { Ok(BTreeSet::new()) } else { repositories(at, &git) };
+    let nested: Vec<(PathBuf, Option<Names>)> =
+        found.iter().flatten().map(|git| (git.clone(), refs(git).ok())).collect();
+    // Of all of them at once: a question goes through all names of the owner's repository.
+    let all = nested.iter().filter_map(|(_, names)| names.as_ref()).chain([&own]);
+    let all: BTreeSet<Sha> = all.flat_map(BTreeMap::values).filter_map(|at| at.parse().ok()).collect();
+    let lacking = if all.is_empty() { all } else { elsewhere.lacks(all)? };
+    if let Some(first) = first(&own, &lacking) {
+        return Ok(Some(first));
     }
-    if nested {
-        return Ok(None);
-    }
-    // As whoever mends it finds it, where this one has lost its name.
+    // As whoever mends it finds it, where this one has lost its name, and its clone its repository.
     let name = |path: &Path| {
-        let rest = path.strip_prefix(at).map(|rest| at.with_file_name(known.task.as_str()).join(rest));
-        plain(&rest.unwrap_or_else(|_| path.to_owned()))
+        let own = path.strip_prefix(&git).map(|rest| Path::new(REPO).join(GIT).join(rest));
+        let rest = own.or_else(|_| path.strip_prefix(at).map(Path::to_owned)).unwrap_or_default();
+        plain(&at.with_file_name(known.task.as_str()).join(rest))
     };
-    let found = match repositories(at, &git) {
-        Ok(found) => found,
-        Err((folder, error)) => {
-            return Ok(Some(format!("{} cannot be looked into: {error}", name(&folder))));
-        }
-    };
-    for git in found {
-        let what = match refs(&git) {
-            Ok(names) => first_lacking(&names, &known.base, elsewhere)?,
-            Err(_) => Some("its refs do not read".to_owned()),
-        };
+    if let Err((folder, error)) = found {
+        return Ok(Some(format!("{} cannot be looked into: {error}", name(&folder))));
+    }
+    for (git, names) in nested {
+        let what =
+            names.map_or_else(|| Some("its refs do not read".to_owned()), |names| first(&names, &lacking));
         if let Some(what) = what {
             let ways = "push that to the owner's repository, or move it out of the workspace; `--nested` lets such repositories go";
             return Ok(Some(format!("{} is a repository of its own: {what} ({ways})", name(&git))));
@@ -68,17 +64,14 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, nested: bool) -> Result<Option<Str
     Ok(None)
 }
 
-/// The first name of what is kept nowhere else, and what it is of.
-fn first_lacking(names: &Names, base: &Sha, elsewhere: &dyn Elsewhere) -> Result<Option<String>> {
-    let named = |name: &[u8], at: &str| plain_line(&format!("{} is at {at}", String::from_utf8_lossy(name)));
-    let mut asked = BTreeMap::new();
-    for (name, at) in names {
+/// The first name of what is lacking elsewhere, and what it is of.
+fn first(names: &Names, lacking: &BTreeSet<Sha>) -> Option<String> {
+    names.iter().find_map(|(name, at)| {
         // Nor is what stands there told, where it is none of a commit.
-        let Ok(at) = at.parse::<Sha>() else { return Ok(Some(named(name, "no commit"))) };
-        asked.insert(name, at);
-    }
-    let all: BTreeSet<Sha> = asked.values().filter(|at| *at != base).cloned().collect();
-    let lacking = if all.is_empty() { all } else { elsewhere.lacks(all)? };
-    let first = asked.into_iter().find(|(_, at)| lacking.contains(at));
-    Ok(first.map(|(name, at)| named(name, at.as_str())))
+        let at = at.parse::<Sha>().map_or_else(
+            |_| Some("no commit".to_owned()),
+            |at| lacking.contains(&at).then(|| at.to_string()),
+        );
+        Some(plain_line(&format!("{} is at {}", String::from_utf8_lossy(name), at?)))
+    })
 }

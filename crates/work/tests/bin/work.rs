@@ -16,7 +16,7 @@ use netsky_work::gate::{Command, Gate, serve};
 use netsky_work::git::{Git, RefName, Sha};
 use netsky_work::harvest::{Job, Mode, harvest};
 use netsky_work::landing::Desk;
-use netsky_work::workspace::{Elsewhere, Over, Wish, create, remove};
+use netsky_work::workspace::{Elsewhere, Over, Wish, create, find, remove};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -40,13 +40,11 @@ fn main() {
             said(desk.and_then(|desk| desk.sweep_workspaces(false)))
         }
         ["remove", home, task, tip] => {
-            let landed = UpTo(tip.parse().expect("a commit"));
-            said(remove(
-                &Layout::new(home),
-                &task.parse().expect("a task"),
-                Over::Landed { elsewhere: &landed, nested: false, is_used: &|| false },
-                &|_| Ok(()),
-            ))
+            let (layout, task) = (Layout::new(home), task.parse().expect("a task"));
+            let base = find(&layout, &task).expect("it reads").map(|there| there.base);
+            let kept = These(base.into_iter().chain([tip.parse().expect("a commit")]).collect());
+            let over = Over::Landed { elsewhere: &kept, lets_nested_go: false, is_used: &|| false };
+            said(remove(&layout, &task, over, &|_| Ok(())))
         }
         ["create", home, repo, task] => {
             let wish = Wish {
@@ -101,12 +99,12 @@ fn said<T: std::fmt::Debug, E: std::fmt::Display>(came: Result<T, E>) -> i32 {
     }
 }
 
-/// What has landed up to a commit, and nothing else is known of.
-struct UpTo(Sha);
+/// These commits are kept, and nothing else is known of.
+struct These(BTreeSet<Sha>);
 
-impl Elsewhere for UpTo {
+impl Elsewhere for These {
     fn lacks(&self, mut all: BTreeSet<Sha>) -> netsky_work::Result<BTreeSet<Sha>> {
-        all.remove(&self.0);
+        all.retain(|sha| !self.0.contains(sha));
         Ok(all)
     }
 }

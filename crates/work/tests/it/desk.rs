@@ -16,9 +16,9 @@ use netsky_model::witness::Nobody;
 use netsky_work::Error;
 use netsky_work::git::{Git, Sha};
 use netsky_work::harvest::harvest;
-use netsky_work::landing::Desk;
+use netsky_work::landing::{Consent, Desk};
 use netsky_work::task::{Board, Error as Refused};
-use netsky_work::workspace::{self, Consent, Over, Removed, SHARE_FROM, Wish};
+use netsky_work::workspace::{self, Over, Removed, SHARE_FROM, Wish};
 
 use crate::support::{
     Bench, HELPER, command, commit, git, head, landed, main_branch, meanwhile, sweep, task,

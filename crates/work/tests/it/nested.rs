@@ -98,6 +98,30 @@ const KEEPS: &[(&str, &str, &str)] = &[
         "build/d/.git",
         "MERGE_HEAD",
     ),
+    // Of what is under way.
+    (
+        "git clone -q $OWNERS d; git clone -q $OWNERS a; echo a > a/a; git -C a commit -q -a -m own; echo b > d/a; git -C d commit -q -a -m b; \
+         git -C d push -q $OWNERS HEAD:refs/heads/b; git -C d fetch -q ../a; ! git -C d cherry-pick FETCH_HEAD >&2; rm -rf a",
+        "build/d/.git",
+        "CHERRY_PICK_HEAD",
+    ),
+    (
+        "git clone -q $OWNERS d; git -C d checkout -q --detach; c d one; c d two; \
+         GIT_SEQUENCE_EDITOR='sed -i 1s/pick/edit/' git -C d rebase -q -i HEAD~2 2>&1; git -C d reset -q --hard origin/main",
+        "build/d/.git",
+        "rebase-merge/orig-head",
+    ),
+    (
+        "git clone -q $OWNERS d; git -C d checkout -q -b w v1; echo own > d/a; \
+         GIT_SEQUENCE_EDITOR='echo break >' git -C d rebase -q --autostash -i origin/main 2>&1",
+        "build/d/.git",
+        "rebase-merge/autostash",
+    ),
+    (
+        "git clone -q $OWNERS d; git -C d worktree add -q --detach ../wt v1; echo own > wt/a; git -C wt merge -q --no-commit --no-ff --autostash origin/main >&2",
+        "build/d/.git",
+        "worktrees/wt/MERGE_AUTOSTASH",
+    ),
     // Of one checkout alone.
     (
         "git clone -q $OWNERS d; git -C d worktree add -q --detach ../wt; c wt own",
@@ -266,6 +290,15 @@ fn i9_a_repository_within_a_workspace_of_which_the_owner_has_all_does_not_keep_i
     }
     // As its agent makes it, or a remover that died at the very beginning leaves it.
     fs::write(clone.join("../.taken"), "").expect("written");
+    assert_eq!(sweep(&bench).gone, [task("t1")]);
+}
+
+#[test]
+fn i9_a_branch_that_its_agent_took_away_keeps_no_workspace() {
+    let (bench, board) = bench();
+    board.create(draft("t1", &bench.repo)).expect("a task");
+    let clone = landed_with_another(&bench);
+    script(&bench, &clone, &clone, "git checkout -q --detach; git branch -q -D task/t1");
     assert_eq!(sweep(&bench).gone, [task("t1")]);
 }
 

@@ -10,8 +10,8 @@ use netsky_disk::layout::Layout;
 use netsky_model::task::{Change, Event, How, State};
 use netsky_work::git::Git;
 use netsky_work::harvest::{Outcome, Tree, harvest};
-use netsky_work::landing::Wish;
-use netsky_work::workspace::{self, Consent};
+use netsky_work::landing::{Consent, Wish};
+use netsky_work::workspace;
 
 use crate::desk::{bench, desk, draft, facts, land, state};
 use crate::support::{Bench, command, commit, git, head, landed, main_branch, task};

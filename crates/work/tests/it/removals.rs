@@ -10,8 +10,8 @@ use netsky_disk::fs::Dir;
 use netsky_disk::lock::Lock;
 use netsky_model::task::Event;
 use netsky_work::Error;
-use netsky_work::landing::Wish;
-use netsky_work::workspace::{self, Consent, Removed};
+use netsky_work::landing::{Consent, Wish};
+use netsky_work::workspace::{self, Removed};
 
 use crate::desk::{bench, desk, draft, facts};
 use crate::support::{Bench, HELPER, command, commit, git, head, landed, meanwhile, sweep, task};

@@ -239,12 +239,12 @@ pub(crate) fn swept(layout: &Layout) -> Swept {
     swept
 }
 
-/// What has landed up to a commit, and nothing else is known of.
-pub(crate) struct UpTo(pub(crate) Sha);
+/// These commits are kept, and nothing else is known of.
+pub(crate) struct These(pub(crate) BTreeSet<Sha>);
 
-impl Elsewhere for UpTo {
+impl Elsewhere for These {
     fn lacks(&self, mut all: BTreeSet<Sha>) -> netsky_work::Result<BTreeSet<Sha>> {
-        all.remove(&self.0);
+        all.retain(|sha| !self.0.contains(sha));
         Ok(all)
     }
 }

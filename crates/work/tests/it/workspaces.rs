@@ -10,7 +10,7 @@ use netsky_work::git::{Git, Identity, RefName};
 use netsky_work::harvest::Outcome;
 use netsky_work::workspace::{Over, Removed, SHARE_FROM, Wish, bytes, create, find, list, remove};
 
-use crate::support::{Bench, UpTo, commit, git, head, landed, main_branch, swept, task};
+use crate::support::{Bench, These, commit, git, head, landed, main_branch, swept, task};
 
 #[test]
 fn a_workspace_is_a_clone_of_its_own_on_its_own_branch() {
@@ -152,8 +152,8 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     commit(&clone, "d", "new\n", "first");
     let came = landed(bench.harvest("t1"));
     let later = commit(&clone, "d", "newer\n", "second");
-    let up_to = UpTo(came.tip);
-    let over = Over::Landed { elsewhere: &up_to, nested: false, is_used: &|| false };
+    let kept = These([head(&clone, "origin/main"), came.tip].into());
+    let over = Over::Landed { elsewhere: &kept, lets_nested_go: false, is_used: &|| false };
     assert_eq!(
         remove(&bench.layout, &task("t1"), over, &|_| Ok(())).expect("looked"),
         Removed::HasMore(format!("refs/heads/task/t1 is at {later}"))
@@ -167,8 +167,8 @@ fn a_workspace_goes_when_it_has_landed_or_by_force() {
     let mut mode = fs::metadata(&shut).expect("seen").permissions();
     mode.set_readonly(true);
     fs::set_permissions(&shut, mode).expect("set");
-    let up_to = UpTo(came.tip);
-    let over = Over::Landed { elsewhere: &up_to, nested: false, is_used: &|| false };
+    let kept = These([head(&clone, "origin/main"), came.tip].into());
+    let over = Over::Landed { elsewhere: &kept, lets_nested_go: false, is_used: &|| false };
     assert_eq!(remove(&bench.layout, &task("t1"), over, &|_| Ok(())).expect("removed"), Removed::Gone);
     assert_eq!(
         remove(&bench.layout, &task("t1"), Over::Forced, &|_| Ok(())).expect("looked"),

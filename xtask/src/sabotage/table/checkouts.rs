@@ -336,14 +336,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what the owner has on main keeps no workspace",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        ("self.repos.iter().try_fold(all, |all, repo| repo.lacks(all))", "Ok(all)"),
+        ("repo.lacks(all).map_err(|error|", "Ok(all).map_err(|error: Error|"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
         "what a linked checkout of a workspace has keeps it",
         "I9",
         "crates/work/src/workspace/names.rs",
-        ("Some(first) if first == \"HEAD\" ||", "Some(first) if first == \"none\" ||"),
+        ("None if of.is_dir() =>", "None if of.is_file() =>"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -398,10 +398,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a log of a linked checkout is no name",
         "I9",
         "crates/work/src/workspace/names.rs",
-        (
-            "Some(first) if first == \"HEAD\" || first == \"MERGE_HEAD\" => rest.next().is_none(),",
-            "Some(first) if first == \"HEAD\" || first == \"logs\" => true,",
-        ),
+        ("first == \"refs\" &&", "(first == \"refs\" || first == \"logs\") &&"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(

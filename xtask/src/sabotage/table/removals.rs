@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what is no commit is not told",
         "A17",
         "crates/work/src/workspace/unlanded.rs",
-        ("named(name, \"no commit\")", "named(name, at)"),
+        ("|_| Some(\"no commit\".to_owned())", "|_| Some(at.clone())"),
         "removals::a17_a12_what_stands_in_the_place_of_a_name_is_not_told",
     ),
     of_work(
@@ -294,7 +294,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "a merge that is not committed yet keeps a workspace",
         "I9",
         "crates/work/src/workspace/names.rs",
-        (", git.join(\"MERGE_HEAD\")]", "]"),
+        ("    \"MERGE_HEAD\",\n", ""),
         "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
     ),
     of_work(
@@ -384,17 +384,14 @@ pub(super) const ROWS: &[Safeguard] = &[
         "repositories within a workspace go when its owner lets them",
         "I9",
         "crates/work/src/workspace/unlanded.rs",
-        ("    if nested {", "    if nested && at.is_file() {"),
+        ("if lets_nested_go { Ok", "if lets_nested_go && at.is_file() { Ok"),
         "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
     ),
     of_work(
         "who lets repositories within a workspace go lets nothing else go",
         "I9",
         "crates/work/src/workspace/unlanded.rs",
-        (
-            "first_lacking(&own, &known.base, elsewhere)? {",
-            "first_lacking(&own, &known.base, elsewhere)?.filter(|_| !nested) {",
-        ),
+        ("= first(&own, &lacking) {", "= first(&own, &lacking).filter(|_| !lets_nested_go) {"),
         "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
     ),
     of_work(
@@ -455,5 +452,33 @@ pub(super) const ROWS: &[Safeguard] = &[
         "crates/cli/src/verb/workspace/remove.rs",
         ("(false, true) => Consent::Nested", "(false, true) => Consent::None"),
         "landing::workspaces::i9_repositories_within_a_workspace_go_by_a_word_of_their_own",
+    ),
+    of_work(
+        "the end of a rebase that is under way keeps a workspace",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        ("    \"rebase-merge/orig-head\",\n", ""),
+        "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
+    ),
+    of_work(
+        "what a rebase put aside keeps a workspace",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        ("    \"rebase-merge/autostash\",\n", ""),
+        "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
+    ),
+    of_work(
+        "what a merge put aside keeps a workspace",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        ("    \"MERGE_AUTOSTASH\",\n", ""),
+        "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
+    ),
+    of_work(
+        "a commit that is being picked keeps a workspace",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        ("    \"CHERRY_PICK_HEAD\",\n", ""),
+        "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
     ),
 ];

@@ -32,7 +32,9 @@ impl Run for Args {
             output::say(&format!("the workspace of task {task} stays: {why}"))?;
         }
         if !kept.is_empty() {
-            output::say("`netsky workspace remove TASK --force` drops one with all that is in it")?;
+            output::say(
+                "`netsky workspace remove TASK --force` drops one with all that is in it, `--nested` alone what other repositories in it have",
+            )?;
         }
         output::say(&format!(
             "removed {} workspaces that have landed, {} that nobody finished making or removing, {} scratch repositories, {} mirrors",

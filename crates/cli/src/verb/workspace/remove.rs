@@ -1,7 +1,7 @@
 //! `netsky workspace remove`: a clone that is not needed any more.
 
 use netsky_model::id::TaskId;
-use netsky_work::workspace::Consent;
+use netsky_work::landing::Consent;
 use serde_json::json;
 
 use super::{A_WORKSPACE, at_desk};
