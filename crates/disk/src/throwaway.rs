@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -86,6 +87,25 @@ pub fn remove(path: &Path) -> Result<()> {
         return Err(Error::because("remove", path, "it was not made to be thrown away"));
     }
     take_away(path)
+}
+
+/// Makes a folder of ours ours alone again, whatever mode somebody at work in it has given it. What is no folder, or is not there, stays
+/// as it is.
+///
+/// # Errors
+/// It is another user's.
+pub fn reopen(path: &Path) -> Result<()> {
+    let is_ours = |of: std::fs::Metadata| !of.is_dir() || of.mode() & 0o777 == OURS.bits();
+    if path.symlink_metadata().map_or(true, is_ours) {
+        return Ok(());
+    }
+    let all = || -> rustix::io::Result<()> {
+        fchmod(
+            open(CWD, &CString::new(path.as_os_str().as_encoded_bytes()).map_err(|_| Errno::INVAL)?)?,
+            OURS,
+        )
+    };
+    all().map_err(|e| Error::new("open folder", path, e))
 }
 
 /// As [`remove`], and also a folder whose maker died before it had its mark: there is nothing in it then but its lock, which whoever

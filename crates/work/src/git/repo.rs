@@ -99,17 +99,26 @@ impl Repo {
     }
 
     /// Which of these objects it keeps by no name: no name is of them, nor of a commit that is behind them.
+    ///
+    /// # Errors
+    /// It has not all that is before what it has, so that this says nothing; or git fails.
     pub(crate) fn lacks(&self, mut all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>> {
         let lines = |all: &BTreeSet<Sha>| all.iter().map(|sha| format!("{sha}\n")).collect::<String>();
         if all.is_empty() {
             return Ok(all);
+        }
+        if self.is_partial()? || state::exists(self.common()?.join("shallow"))? {
+            let why = "it has a part of what is before its commits (a shallow or partial clone, or such a fetch), so nobody can tell what it keeps";
+            return Err(Error::unfit(&self.dir, why));
         }
         let kinds = self.ask(&["cat-file", "--batch-check=%(objecttype)"], lines(&all).as_bytes())?;
         // Of what is not there git says that, and not its kind.
         let of_kind = all.iter().zip(kinds.lines()).filter(|(_, kind)| *kind == "commit");
         let commits: BTreeSet<Sha> = of_kind.map(|(sha, _)| sha.clone()).collect();
         if !commits.is_empty() {
-            let own = self.ask(&["rev-list", "--stdin", "--not", "--all"], lines(&commits).as_bytes())?;
+            // What was fetched and refused may be there without what is before it.
+            let args = ["rev-list", "--missing=allow-any", "--stdin", "--not", "--all"];
+            let own = self.ask(&args, lines(&commits).as_bytes())?;
             let own: HashSet<&str> = own.lines().collect();
             all.retain(|sha| !commits.contains(sha) || own.contains(sha.as_str()));
         }

@@ -296,7 +296,7 @@ impl There {
     fn of(job: &Job, landing: Landing, origin: &Remote) -> Result<There> {
         // A folder is the owner's repository itself.
         let mirror = origin.path().is_none().then(|| workspace::mirror(&job.layout, &job.git, origin));
-        Ok(There { repos: [owners(job)?].into_iter().chain(mirror.flatten()).collect(), landing })
+        Ok(There { repos: mirror.flatten().into_iter().chain([owners(job)?]).collect(), landing })
     }
 }
 

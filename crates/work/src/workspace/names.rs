@@ -38,8 +38,8 @@ const OF_A_CHECKOUT: &[&str] = &[
 
 /// All names in a repository and what they are of, each `HEAD` that is no branch's among them, and not what only leads on.
 pub(super) fn refs(git: &Path) -> Result<Names> {
-    if !is_real_folder(git) || !is_real_folder(git.join("refs")) {
-        return Err(Error::unfit(git, "it is no folder of its own"));
+    if !is_real_folder(git) || !is_real_folder(git.join("refs")) || git.join("refs/heads").is_file() {
+        return Err(Error::unfit(git, "its refs are in no folder of its own"));
     }
     let is_ref =
         |path: &Path, of: &Metadata| !of.is_dir() && path.extension().is_none_or(|end| end != "lock");

@@ -274,7 +274,8 @@ fn is_free(at: &Path) -> Result<bool> {
 
 /// Remove a folder of ours; false if somebody else did.
 fn is_removed(at: &Path) -> Result<bool> {
-    match throwaway::discard(at) {
+    // An agent may have shut it, or opened it for others.
+    match throwaway::reopen(at).and_then(|()| throwaway::discard(at)) {
         Ok(()) => Ok(true),
         Err(e) if e.is_not_found() => Ok(false),
         Err(e) => Err(e.into()),

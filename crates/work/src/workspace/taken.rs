@@ -1,9 +1,10 @@
 //! How a workspace's clone loses its repository while it goes, and gets it back.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use netsky_disk::fs::{Dir, is_real_folder};
-use netsky_disk::{copy, random};
+use netsky_disk::{copy, random, throwaway};
 
 use super::REPO;
 use super::names::GIT;
@@ -65,6 +66,11 @@ fn both(at: &Path) -> Result<Option<(Dir, Dir)>> {
     let repo = at.join(REPO);
     if !is_real_folder(&repo) {
         return Ok(None);
+    }
+    // An agent may have shut them against changes.
+    let is_shut = |folder: &&Path| folder.symlink_metadata().is_ok_and(|of| of.mode() & 0o700 != 0o700);
+    for folder in [at, &repo, &repo.join(GIT)].into_iter().filter(is_shut) {
+        throwaway::reopen(folder)?;
     }
     Ok(Some((Dir::look_into(at)?, Dir::look_into(repo)?)))
 }

@@ -33,7 +33,16 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Result<Op
         return Ok(Some(format!("{} is in the way: move it out of the workspace", plain(&taken))));
     }
     let git = git_of(at);
-    let Ok(own) = refs(&git) else { return Ok(Some("its refs do not read".to_owned())) };
+    // As whoever mends it finds it, where this one has lost its name, and its clone its repository.
+    let name = |path: &Path| {
+        let was = at.with_file_name(known.task.as_str());
+        plain(&match (path.strip_prefix(&git), path.strip_prefix(at)) {
+            (Ok(rest), _) => was.join(REPO).join(GIT).join(rest).components().collect(),
+            (_, Ok(rest)) => was.join(rest),
+            _ => path.to_owned(),
+        })
+    };
+    let Ok(own) = refs(&git) else { return Ok(Some(unread(&name(&git)))) };
     let found = if lets_nested_go { Ok(BTreeSet::new()) } else { repositories(at, &git) };
     let nested: Vec<(PathBuf, Option<Names>)> =
         found.iter().flatten().map(|git| (git.clone(), refs(git).ok())).collect();
@@ -44,24 +53,23 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Result<Op
     if let Some(first) = first(&own, &lacking) {
         return Ok(Some(first));
     }
-    // As whoever mends it finds it, where this one has lost its name, and its clone its repository.
-    let name = |path: &Path| {
-        let own = path.strip_prefix(&git).map(|rest| Path::new(REPO).join(GIT).join(rest));
-        let rest = own.or_else(|_| path.strip_prefix(at).map(Path::to_owned)).unwrap_or_default();
-        plain(&at.with_file_name(known.task.as_str()).join(rest))
-    };
     if let Err((folder, error)) = found {
         return Ok(Some(format!("{} cannot be looked into: {error}", name(&folder))));
     }
     for (git, names) in nested {
-        let what =
-            names.map_or_else(|| Some("its refs do not read".to_owned()), |names| first(&names, &lacking));
-        if let Some(what) = what {
+        let at = name(&git);
+        let Some(names) = names else { return Ok(Some(format!("{} (`--nested` lets it go)", unread(&at)))) };
+        if let Some(what) = first(&names, &lacking) {
             let ways = "push that to the owner's repository, or move it out of the workspace; `--nested` lets such repositories go";
-            return Ok(Some(format!("{} is a repository of its own: {what} ({ways})", name(&git))));
+            return Ok(Some(format!("{at} is a repository of its own: {what} ({ways})")));
         }
     }
     Ok(None)
+}
+
+/// That names in a repository cannot be seen.
+fn unread(git: &str) -> String {
+    format!("the refs of {git} do not read (it is shut or gone, or has them in tables)")
 }
 
 /// The first name of what is lacking elsewhere, and what it is of.

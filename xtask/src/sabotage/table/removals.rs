@@ -481,4 +481,52 @@ pub(super) const ROWS: &[Safeguard] = &[
         ("    \"CHERRY_PICK_HEAD\",\n", ""),
         "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
     ),
+    of_work(
+        "a part of a history says nothing of what is kept",
+        "I9",
+        "crates/work/src/git/repo.rs",
+        (
+            "if self.is_partial()? || state::exists(self.common()?.join(\"shallow\"))? {",
+            "if self.is_partial()? {",
+        ),
+        "nested::i9_where_the_owners_repository_has_a_part_of_a_history_nothing_is_taken_for_kept",
+    ),
+    of_work(
+        "objects that are elsewhere are not kept",
+        "I9",
+        "crates/work/src/git/repo.rs",
+        (
+            "if self.is_partial()? || state::exists(self.common()?.join(\"shallow\"))? {",
+            "if state::exists(self.common()?.join(\"shallow\"))? {",
+        ),
+        "nested::i9_where_the_owners_repository_has_a_part_of_a_history_nothing_is_taken_for_kept",
+    ),
+    of_work(
+        "what a repository refused keeps nothing else from being told",
+        "I9",
+        "crates/work/src/git/repo.rs",
+        ("\"--missing=allow-any\", ", ""),
+        "nested::i9_what_the_owners_repository_refused_is_not_taken_for_kept",
+    ),
+    of_work(
+        "an agent that shut its clone keeps no workspace",
+        "I9",
+        "crates/work/src/workspace/taken.rs",
+        (".filter(is_shut)", ".filter(is_shut).take(0)"),
+        "nested::i9_what_an_agent_shut_is_not_taken_for_empty",
+    ),
+    of_work(
+        "a workspace that is open for others leaves nothing",
+        "I9",
+        "crates/work/src/workspace/remove.rs",
+        ("throwaway::reopen(at).and_then(|()| throwaway::discard(at))", "throwaway::discard(at)"),
+        "removals::i9_one_that_its_agent_opened_for_others_goes_by_force_and_leaves_nothing",
+    ),
+    of_work(
+        "refs in tables are not taken for none",
+        "I9",
+        "crates/work/src/workspace/names.rs",
+        (" || git.join(\"refs/heads\").is_file()", ""),
+        "nested::i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go",
+    ),
 ];

@@ -35,7 +35,7 @@ fn row(one: &Standing) -> Vec<String> {
     let state = match (&one.workspace, one.has_landed) {
         (Err(_), _) => "broken",
         (Ok(_), true) => "landed",
-        (Ok(_), false) => "open",
+        (Ok(_), false) => "not landed",
     };
     let agent = named(one.agent.as_ref());
     vec![one.task.to_string(), agent, branch, base, disk(one.bytes), state.to_owned(), output::short(&repo)]
