@@ -93,10 +93,10 @@ pub fn remove(path: &Path) -> Result<()> {
 /// as it is.
 ///
 /// # Errors
-/// It is another user's.
+/// The system refuses, as where it is another user's.
 pub fn reopen(path: &Path) -> Result<()> {
-    let is_ours = |of: std::fs::Metadata| !of.is_dir() || of.mode() & 0o777 == OURS.bits();
-    if path.symlink_metadata().map_or(true, is_ours) {
+    let is_so = |of: std::fs::Metadata| !of.is_dir() || of.mode() & 0o777 == OURS.bits();
+    if path.symlink_metadata().map_or(true, is_so) {
         return Ok(());
     }
     let all = || -> rustix::io::Result<()> {

@@ -1,6 +1,6 @@
 //! One repository, and what is asked of it. It is always named in full: nothing is looked for in the folders above.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,8 +113,11 @@ impl Repo {
         }
         let kinds = self.ask(&["cat-file", "--batch-check=%(objecttype)"], lines(&all).as_bytes())?;
         // Of what is not there git says that, and not its kind.
-        let of_kind = all.iter().zip(kinds.lines()).filter(|(_, kind)| *kind == "commit");
-        let commits: BTreeSet<Sha> = of_kind.map(|(sha, _)| sha.clone()).collect();
+        let kinds: BTreeMap<&Sha, &str> = all.iter().zip(kinds.lines()).collect();
+        let of = |is_it: &dyn Fn(&str) -> bool| -> BTreeSet<Sha> {
+            kinds.iter().filter(|(_, kind)| is_it(kind)).map(|(sha, _)| (*sha).clone()).collect()
+        };
+        let (commits, gone) = (of(&|kind| kind == "commit"), of(&|kind| kind.ends_with(" missing")));
         if !commits.is_empty() {
             // What was fetched and refused may be there without what is before it.
             let args = ["rev-list", "--missing=allow-any", "--stdin", "--not", "--all"];
@@ -126,7 +129,7 @@ impl Repo {
         if !all.is_empty() {
             let named = self.ask(&["for-each-ref", "--format=%(objectname)"], &[])?;
             let named: HashSet<&str> = named.lines().collect();
-            all.retain(|sha| !named.contains(sha.as_str()));
+            all.retain(|sha| gone.contains(sha) || !named.contains(sha.as_str()));
         }
         Ok(all)
     }

@@ -8,7 +8,7 @@ use netsky_model::task::State;
 use serde_json::json;
 
 use super::{Desk, Wish};
-use crate::git::{Identity, Remote, Repo, Sha};
+use crate::git::{Identity, Repo, Sha};
 use crate::harvest::{Job, Landing, landing, owners};
 use crate::workspace::{self, Elsewhere, Over, Removed, Swept, Workspace};
 use crate::{Error, Result};
@@ -163,7 +163,7 @@ impl Desk<'_> {
         else {
             return false;
         };
-        There::of(&job, landing, &workspace.repo)
+        There::of(&job, Some(landing), workspace)
             .is_ok_and(|there| workspace::unlanded(self.layout, &workspace.task, &there).is_none())
     }
 
@@ -204,19 +204,24 @@ impl Desk<'_> {
             (false, None) => return Err(Error::NoWorkspace(id.clone())),
             (false, Some(found)) => {
                 let job = self.job(found, &Wish::of(id))?;
-                let none = || Error::NotLanded(id.clone(), "its branch".to_owned());
-                let landing = landing(&job)?.ok_or_else(none)?;
+                let landing = landing(&job)?;
                 if self.is_in_use(id)? {
-                    return Err(Error::InUse(id.clone()));
+                    return Err(match landing {
+                        Some(_) => Error::InUse(id.clone()),
+                        None => Error::NotLanded(id.clone(), "its branch".to_owned()),
+                    });
                 }
-                if !landing.is_told(self.layout)? {
+                // Where nothing has landed, what is kept elsewhere is not lost all the same.
+                if let Some(landing) = &landing
+                    && !landing.is_told(self.layout)?
+                {
                     let why = told.into_iter().flat_map(|told| told.troubles).last();
                     let why = why.unwrap_or_else(|| "it has just landed".to_owned());
                     return Err(Error::Untold(id.clone(), why));
                 }
                 // Who was given it meanwhile waits for its name.
                 let is_used = &|| self.is_in_use(id).unwrap_or(true);
-                let elsewhere = &There::of(&job, landing, &found.repo)?;
+                let elsewhere = &There::of(&job, landing, found)?;
                 workspace::remove(self.layout, id, Over::Landed { elsewhere, lets_nested_go, is_used }, &tell)
             }
         };
@@ -285,27 +290,35 @@ impl Desk<'_> {
     }
 }
 
-/// What of a workspace has landed, or is in a repository of the owner's. Of one that was made of an address also what our copy of
-/// that had as it was fetched last: there it is still, whatever becomes of the copy.
+/// What of a workspace has landed, or is in a repository of the owner's; of one that was made of an address also what was there when
+/// it was fetched for us last.
 struct There {
-    repos: Vec<Repo>,
-    landing: Landing,
+    owners: Repo,
+    mirror: Option<Repo>,
+    landing: Option<Landing>,
+    base: Sha,
 }
 
 impl There {
-    fn of(job: &Job, landing: Landing, origin: &Remote) -> Result<There> {
+    fn of(job: &Job, landing: Option<Landing>, workspace: &Workspace) -> Result<There> {
+        let (origin, base) = (&workspace.repo, workspace.base.clone());
         // A folder is the owner's repository itself.
         let mirror = origin.path().is_none().then(|| workspace::mirror(&job.layout, &job.git, origin));
-        Ok(There { repos: mirror.flatten().into_iter().chain([owners(job)?]).collect(), landing })
+        Ok(There { owners: owners(job)?, mirror: mirror.flatten(), landing, base })
     }
 }
 
 impl Elsewhere for There {
     fn lacks(&self, mut all: BTreeSet<Sha>) -> Result<BTreeSet<Sha>> {
-        // Their changes are on `main`, by other commits.
-        all.retain(|sha| *sha != self.landing.tip && !self.landing.sources.contains(sha));
-        self.repos.iter().try_fold(all, |all, repo| {
-            repo.lacks(all).map_err(|error| Error::unfit(repo.dir(), error.to_string()))
-        })
+        // Its changes are on `main`, by other commits; and what it began at was the owner's, who may have made that anew.
+        let is_landed = |sha: &Sha| match &self.landing {
+            Some(landing) => *sha == landing.tip || landing.sources.contains(sha),
+            None => false,
+        };
+        all.retain(|sha| *sha != self.base && !is_landed(sha));
+        // A copy that does not answer has nothing.
+        let asked = self.mirror.as_ref().map(|mirror| mirror.lacks(all.clone()));
+        all = asked.and_then(Result::ok).unwrap_or(all);
+        self.owners.lacks(all).map_err(|error| Error::unfit(self.owners.dir(), error.to_string()))
     }
 }

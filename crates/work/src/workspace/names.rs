@@ -24,17 +24,17 @@ pub(super) const GIT: &str = ".git";
 
 /// What a checkout has names in, besides `refs`: as git itself keeps what they are of. Not what was before a change of its own
 /// (`ORIG_HEAD`) and what was looked at (`FETCH_HEAD`).
-const OF_A_CHECKOUT: &[&str] = &[
-    "HEAD",
-    "MERGE_HEAD",
-    "MERGE_AUTOSTASH",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "rebase-merge/orig-head",
-    "rebase-merge/autostash",
-    "rebase-apply/orig-head",
-    "rebase-apply/autostash",
-];
+const OF_A_CHECKOUT: &[&str] =
+    &["HEAD", "MERGE_HEAD", "MERGE_AUTOSTASH", "CHERRY_PICK_HEAD", "REVERT_HEAD", BISECT];
+
+/// Where what a checkout has begun is: in it are commits by names too short to ask for, patches, and what was put aside.
+const BEGUN: &[&str] = &["rebase-merge", "rebase-apply", "sequencer"];
+
+/// What such a folder is said to be of.
+pub(super) const UNDER_WAY: &str = "under way";
+
+/// Where a search for a culprit began: a commit, or the name of a branch.
+const BISECT: &str = "BISECT_START";
 
 /// All names in a repository and what they are of, each `HEAD` that is no branch's among them, and not what only leads on.
 pub(super) fn refs(git: &Path) -> Result<Names> {
@@ -55,16 +55,27 @@ pub(super) fn refs(git: &Path) -> Result<Names> {
             _ => {}
         }
     })?;
+    let mut all: BTreeMap<Vec<u8>, Option<String>> = BTreeMap::new();
+    let name_of =
+        |path: &Path| path.strip_prefix(git).unwrap_or(path).as_os_str().as_encoded_bytes().to_owned();
     for folder in checkouts {
+        let begun = BEGUN.iter().map(|name| folder.join(name)).filter(|begun| is_real_folder(begun));
+        all.extend(begun.map(|begun| (name_of(&begun), Some(UNDER_WAY.to_owned()))));
         files.extend(OF_A_CHECKOUT.iter().map(|name| folder.join(name)));
     }
     each_below(&git.join("refs"), |path, of| files.extend(is_ref(path, of).then(|| path.to_owned())))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    let mut all: BTreeMap<Vec<u8>, Option<String>> = BTreeMap::new();
     for file in files {
         let Some(bytes) = bytes_of(&file, MOST_REF)? else { continue };
-        let name = file.strip_prefix(git).unwrap_or(&file).as_os_str().as_encoded_bytes();
-        all.insert(name.to_owned(), (!bytes.starts_with(b"ref: ")).then(|| text(&bytes)));
+        // A merge of many has a line for each.
+        for (nth, line) in text(&bytes).split('\n').enumerate() {
+            let name =
+                [name_of(&file), if nth == 0 { Vec::new() } else { format!(":{nth}").into_bytes() }].concat();
+            // A search for a culprit that began on a branch has its name here.
+            let leads_on =
+                line.starts_with("ref: ") || file.ends_with(BISECT) && line.parse::<Sha>().is_err();
+            all.insert(name, (!leads_on).then(|| line.to_owned()));
+        }
     }
     // Of stashes the newest alone has a name but in their log.
     let stashes = bytes_of(&git.join("logs/refs/stash"), MOST)?.unwrap_or_default();

@@ -67,7 +67,7 @@ fn both(at: &Path) -> Result<Option<(Dir, Dir)>> {
     if !is_real_folder(&repo) {
         return Ok(None);
     }
-    // An agent may have shut them against changes.
+    // An agent may have shut them against changes; that is not given back.
     let is_shut = |folder: &&Path| folder.symlink_metadata().is_ok_and(|of| of.mode() & 0o700 != 0o700);
     for folder in [at, &repo, &repo.join(GIT)].into_iter().filter(is_shut) {
         throwaway::reopen(folder)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use netsky_disk::fs::is_real_folder;
 use netsky_disk::state;
 
-use super::names::{GIT, Names, refs};
+use super::names::{GIT, Names, UNDER_WAY, refs};
 use super::nested::repositories;
 use super::taken::{TAKEN, git_of, is_going};
 use super::{Elsewhere, KNOWN, REPO, Workspace};
@@ -54,7 +54,7 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Result<Op
         return Ok(Some(first));
     }
     if let Err((folder, error)) = found {
-        return Ok(Some(format!("{} cannot be looked into: {error}", name(&folder))));
+        return Ok(Some(format!("{} cannot be looked into: {error} (`--nested` lets it go)", name(&folder))));
     }
     for (git, names) in nested {
         let at = name(&git);
@@ -69,17 +69,18 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Result<Op
 
 /// That names in a repository cannot be seen.
 fn unread(git: &str) -> String {
-    format!("the refs of {git} do not read (it is shut or gone, or has them in tables)")
+    format!("the refs of {git} do not read (it is shut or gone, has them in tables, or has a link for one)")
 }
 
 /// The first name of what is lacking elsewhere, and what it is of.
 fn first(names: &Names, lacking: &BTreeSet<Sha>) -> Option<String> {
     names.iter().find_map(|(name, at)| {
-        // Nor is what stands there told, where it is none of a commit.
-        let at = at.parse::<Sha>().map_or_else(
-            |_| Some("no commit".to_owned()),
-            |at| lacking.contains(&at).then(|| at.to_string()),
-        );
-        Some(plain_line(&format!("{} is at {}", String::from_utf8_lossy(name), at?)))
+        let is = match at.parse::<Sha>() {
+            Ok(at) => lacking.contains(&at).then(|| format!("at {at}"))?,
+            Err(_) if at == UNDER_WAY => UNDER_WAY.to_owned(),
+            // Nor is what stands there told.
+            Err(_) => "at no commit".to_owned(),
+        };
+        Some(plain_line(&format!("{} is {is}", String::from_utf8_lossy(name))))
     })
 }

@@ -222,16 +222,28 @@ fn a17_a12_what_stands_in_the_place_of_a_name_is_not_told() {
         other => panic!("{other:?}"),
     };
     symlink(&secret, &name).expect("made");
-    assert!(told().ends_with("/repo/.git do not read (it is shut or gone, or has them in tables)"));
+    assert!(
+        told().ends_with(
+            "/repo/.git do not read (it is shut or gone, has them in tables, or has a link for one)"
+        )
+    );
     fs::remove_file(&name).expect("there");
     fs::File::create(&name).expect("made").set_len(64 << 20).expect("long");
-    assert!(told().ends_with("/repo/.git do not read (it is shut or gone, or has them in tables)"));
+    assert!(
+        told().ends_with(
+            "/repo/.git do not read (it is shut or gone, has them in tables, or has a link for one)"
+        )
+    );
     fs::write(&name, "a key\n").expect("written");
     assert_eq!(told(), "refs/heads/zz is at no commit");
     fs::remove_file(&name).expect("there");
     fs::rename(clone.join(".git/refs"), clone.join(".git/away")).expect("there");
     symlink(clone.join(".git/away"), clone.join(".git/refs")).expect("made");
-    assert!(told().ends_with("/repo/.git do not read (it is shut or gone, or has them in tables)"));
+    assert!(
+        told().ends_with(
+            "/repo/.git do not read (it is shut or gone, has them in tables, or has a link for one)"
+        )
+    );
     fs::remove_file(clone.join(".git/refs")).expect("there");
     fs::rename(clone.join(".git/away"), clone.join(".git/refs")).expect("there");
     desk(&bench, |desk| desk.remove_workspace(&task("t1"), Consent::None).expect("all of it has landed"));

@@ -336,7 +336,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what the owner has on main keeps no workspace",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        ("repo.lacks(all).map_err(|error|", "Ok(all).map_err(|error: Error|"),
+        ("self.owners.lacks(all).map_err(|error|", "Ok(all).map_err(|error: Error|"),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_work(
@@ -384,7 +384,7 @@ pub(super) const ROWS: &[Safeguard] = &[
         "what has landed of a branch keeps no workspace",
         "I9",
         "crates/work/src/landing/workspaces.rs",
-        (" && !self.landing.sources.contains(sha)", ""),
+        (" || landing.sources.contains(sha)", ""),
         "desk::i9_what_the_owner_has_on_main_keeps_no_workspace_and_a_name_of_anything_else_is_told",
     ),
     of_verbs(

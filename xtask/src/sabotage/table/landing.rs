@@ -33,8 +33,8 @@ pub(super) const ROWS: &[Safeguard] = &[
         "T19, I9",
         "crates/work/src/landing/workspaces.rs",
         (
-            "if !landing.is_told(self.layout)? {",
-            "if !landing.is_told(self.layout)? && id.as_str().is_empty() {",
+            "&& !landing.is_told(self.layout)?\n",
+            "&& !landing.is_told(self.layout)? && id.as_str().is_empty()\n",
         ),
         "landing::kills::t19_i9_fm_harvest_kill_what_was_not_told_is_told_before_its_workspace_goes",
     ),
