@@ -243,9 +243,21 @@ impl Desk<'_> {
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         let mut failed = workspace::give_all_back(self.layout).err();
         for (id, found) in workspace::list(self.layout)? {
-            let removed = match self.is_in_use(&id) {
+            let has_landing = match self.is_in_use(&id) {
                 Ok(true) => continue,
-                Ok(false) => found.and_then(|_| self.remove_workspace(&id, consent)),
+                Ok(false) => {
+                    found.and_then(|found| Ok(landing(&self.job(&found, &Wish::of(&id))?)?.is_some()))
+                }
+                Err(error) => Err(error),
+            };
+            let removed = match has_landing {
+                Ok(true) => self.remove_workspace(&id, consent),
+                // Nothing says that its agent had finished: what is not committed goes by a word for this one alone.
+                Ok(false) => {
+                    let way = format!("`netsky workspace remove {id}` takes it, with what was not committed");
+                    kept.push((id, format!("nothing of it has landed: {way}")));
+                    continue;
+                }
                 Err(error) => Err(error),
             };
             match removed {

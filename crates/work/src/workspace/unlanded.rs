@@ -60,7 +60,7 @@ fn look(at: &Path, elsewhere: &dyn Elsewhere, lets_nested_go: bool) -> Result<Op
         let at = name(&git);
         let Some(names) = names else { return Ok(Some(format!("{} (`--nested` lets it go)", unread(&at)))) };
         if let Some(what) = first(&names, &lacking) {
-            let ways = "push that to the owner's repository, or move it out of the workspace; `--nested` lets such repositories go";
+            let ways = "push that to the owner's repository, fetch it there, or move it out of the workspace; `--nested` lets such repositories go";
             return Ok(Some(format!("{at} is a repository of its own: {what} ({ways})")));
         }
     }
@@ -77,7 +77,7 @@ fn first(names: &Names, lacking: &BTreeSet<Sha>) -> Option<String> {
     names.iter().find_map(|(name, at)| {
         let is = match at.parse::<Sha>() {
             Ok(at) => lacking.contains(&at).then(|| format!("at {at}"))?,
-            Err(_) if at == UNDER_WAY => UNDER_WAY.to_owned(),
+            Err(_) if at == UNDER_WAY => format!("{UNDER_WAY} (`--continue`, `--abort` or `--quit` ends it)"),
             // Nor is what stands there told.
             Err(_) => "at no commit".to_owned(),
         };

@@ -267,7 +267,7 @@ fn i9_a_repository_within_a_workspace_keeps_it_unless_its_owner_lets_it_go() {
     // Of who works nothing is said.
     board.create(draft("t2", &bench.repo)).expect("a task");
     bench.workspace("t2");
-    let rest = "(push that to the owner's repository, or move it out of the workspace; `--nested` lets such repositories go)";
+    let rest = "(push that to the owner's repository, fetch it there, or move it out of the workspace; `--nested` lets such repositories go)";
     for (lines, at, name) in KEEPS {
         let what = if name.ends_with("way") || name.ends_with(' ') {
             (*name).to_owned()
@@ -344,7 +344,7 @@ fn i9_what_a_workspace_began_at_keeps_it_not_when_the_owner_made_that_anew() {
 }
 
 #[test]
-fn i9_where_nothing_landed_a_workspace_that_has_nothing_goes_once_its_task_is_over() {
+fn i9_where_nothing_landed_a_workspace_that_has_nothing_goes_by_a_word_for_it_alone() {
     let (bench, board) = bench();
     board.create(draft("t1", &bench.repo)).expect("a task");
     let clone = bench.workspace("t1");
@@ -356,6 +356,9 @@ fn i9_where_nothing_landed_a_workspace_that_has_nothing_goes_once_its_task_is_ov
         matches!(removed(), Err(Error::NotLanded(_, what)) if what == format!("HEAD is at {own}") || what == format!("refs/heads/task/t1 is at {own}"))
     );
     git(&clone, &["reset", "-q", "--hard", "HEAD~1"]);
+    // What is not committed goes by a word for this one alone.
+    let way = "nothing of it has landed: `netsky workspace remove t1` takes it, with what was not committed";
+    assert_eq!(sweep(&bench).kept, [(task("t1"), way.to_owned())]);
     removed().expect("it has nothing");
     assert!(!clone.exists());
 }

@@ -583,6 +583,16 @@ pub(super) const ROWS: &[Safeguard] = &[
         "I9",
         "crates/work/src/landing/workspaces.rs",
         ("            None => false,\n        };\n", "            None => true,\n        };\n"),
-        "nested::i9_where_nothing_landed_a_workspace_that_has_nothing_goes_once_its_task_is_over",
+        "nested::i9_where_nothing_landed_a_workspace_that_has_nothing_goes_by_a_word_for_it_alone",
+    ),
+    of_work(
+        "a sweep takes none of which nothing has landed",
+        "I9",
+        "crates/work/src/landing/workspaces.rs",
+        (
+            "                Ok(true) => self.remove_workspace(",
+            "                Ok(_) => self.remove_workspace(",
+        ),
+        "nested::i9_where_nothing_landed_a_workspace_that_has_nothing_goes_by_a_word_for_it_alone",
     ),
 ];
