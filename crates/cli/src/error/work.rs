@@ -30,7 +30,7 @@ impl From<netsky_work::Error> for Error {
                 Self::new(Kind::NotFound, what).hint(format!("`netsky workspace create {id}` makes one"))
             }
             Work::NotLanded(id, _) => Self::new(Kind::Refused, what).hint(format!(
-                "what is on its branch lands by `netsky task harvest {id}` (of a closed task behind `netsky task reopen {id}`); `git fetch $NETSKY_HOME/workspaces/{id}/repo SHA:refs/kept/NAME` in the owner's repository keeps a commit there; `netsky workspace remove {id} --force` drops all of it"
+                "what is on its branch lands by `netsky task harvest {id}` (of a closed task behind `netsky task reopen {id}`); `git fetch FOLDER SHA:refs/kept/NAME` in the owner's repository keeps a commit there (FOLDER: `netsky workspace show {id}`, or the repository that is named); `netsky workspace remove {id} --force` drops all of it"
             )),
             Work::Untold(id, _) => Self::new(Kind::Failed, what).hint(format!(
                 "repeat; `netsky workspace remove {id} --force` drops it all the same"

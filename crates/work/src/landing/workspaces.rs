@@ -254,7 +254,9 @@ impl Desk<'_> {
                 Ok(true) => self.remove_workspace(&id, consent),
                 // Nothing says that its agent had finished: what is not committed goes by a word for this one alone.
                 Ok(false) => {
-                    let way = format!("`netsky workspace remove {id}` takes it, with what was not committed");
+                    let way = format!(
+                        "`netsky workspace remove {id}` says what keeps it, or takes it with what was not committed"
+                    );
                     kept.push((id, format!("nothing of it has landed: {way}")));
                     continue;
                 }

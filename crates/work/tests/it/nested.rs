@@ -357,7 +357,7 @@ fn i9_where_nothing_landed_a_workspace_that_has_nothing_goes_by_a_word_for_it_al
     );
     git(&clone, &["reset", "-q", "--hard", "HEAD~1"]);
     // What is not committed goes by a word for this one alone.
-    let way = "nothing of it has landed: `netsky workspace remove t1` takes it, with what was not committed";
+    let way = "nothing of it has landed: `netsky workspace remove t1` says what keeps it, or takes it with what was not committed";
     assert_eq!(sweep(&bench).kept, [(task("t1"), way.to_owned())]);
     removed().expect("it has nothing");
     assert!(!clone.exists());

@@ -59,7 +59,7 @@ fn i9_a_workspace_goes_when_it_has_landed_or_by_force() {
     let clone = bench.workspace("3");
     bench.run(&["workspace", "remove", "3"]).fails(
         4,
-        "the workspace of task 3 has what has not landed: its branch; what is on its branch lands by `netsky task harvest 3` (of a closed task behind `netsky task reopen 3`); `git fetch $NETSKY_HOME/workspaces/3/repo SHA:refs/kept/NAME` in the owner's repository keeps a commit there; `netsky workspace remove 3 --force` drops all of it",
+        "the workspace of task 3 has what has not landed: its branch; what is on its branch lands by `netsky task harvest 3` (of a closed task behind `netsky task reopen 3`); `git fetch FOLDER SHA:refs/kept/NAME` in the owner's repository keeps a commit there (FOLDER: `netsky workspace show 3`, or the repository that is named); `netsky workspace remove 3 --force` drops all of it",
     );
     commit(&clone, "d", "new\n");
     bench.run(&["task", "harvest", "3"]).works();
